@@ -1,0 +1,189 @@
+"""The schema of a run: all tables, and the checks that cross them.
+
+A run is one TOML file. Unknown keys, wrong types and impossible combinations are
+refused here, once, in one line that names the field, the value and what to change.
+Loading and command-line overrides live in `config_loading.py`.
+"""
+
+from pydantic import Field, model_validator
+
+from jaxgrpo.config_learning import (
+    ObjectiveConfig,
+    OptimizerConfig,
+    SupervisedConfig,
+    SupervisedStage,
+)
+from jaxgrpo.config_tables import (
+    CheckpointConfig,
+    DataConfig,
+    EvaluationConfig,
+    LogConfig,
+    MeshConfig,
+    ModelConfig,
+    PromptConfig,
+    RewardConfig,
+    RunConfig,
+    SamplingConfig,
+    SandboxConfig,
+    ScorerConfig,
+    Table,
+)
+
+__all__ = [
+    "CheckpointConfig",
+    "Config",
+    "DataConfig",
+    "EvaluationConfig",
+    "LogConfig",
+    "MeshConfig",
+    "ModelConfig",
+    "ObjectiveConfig",
+    "OptimizerConfig",
+    "PromptConfig",
+    "RewardConfig",
+    "RunConfig",
+    "SamplingConfig",
+    "SandboxConfig",
+    "ScorerConfig",
+    "SupervisedConfig",
+    "SupervisedStage",
+    "Table",
+]
+
+
+class Config(Table):
+    """A whole run."""
+
+    run: RunConfig = RunConfig()
+    model: ModelConfig
+    data: DataConfig = DataConfig()
+    prompt: PromptConfig = PromptConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    scorer: ScorerConfig = ScorerConfig()
+    rewards: dict[str, RewardConfig] = Field(default_factory=dict)
+    """Rewards by name: `[rewards.exact]`."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    mesh: MeshConfig = MeshConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    log: LogConfig = LogConfig()
+    supervised: SupervisedConfig = SupervisedConfig()
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Config":
+        _check_batch_arithmetic(self)
+        _check_problem_counts(self)
+        _check_splits(self)
+        _check_mode(self)
+        _check_warmup(self)
+        return self
+
+    @property
+    def batch_size(self) -> int:
+        """B: rows of a step."""
+        return self.sampling.problems_per_step * self.sampling.group_size
+
+    @property
+    def num_updates(self) -> int:
+        """Optimiser updates of a `grpo` run."""
+        per_step = self.objective.updates_per_rollout * self.objective.minibatches
+        return self.run.num_steps * per_step
+
+
+def _check_batch_arithmetic(config: Config) -> None:
+    problems = config.sampling.problems_per_step
+    parts = config.objective.minibatches * config.objective.microbatches
+    if problems % parts:
+        raise ValueError(
+            f"sampling.problems_per_step {problems} does not divide by "
+            f"objective.minibatches {config.objective.minibatches} * "
+            f"objective.microbatches {config.objective.microbatches} = {parts}. "
+            f"Set sampling.problems_per_step to a multiple of {parts}."
+        )
+    axes = config.mesh
+    batch_axes = axes.fsdp * (1 if axes.data == "auto" else axes.data)
+    if (problems // parts) % batch_axes:
+        raise ValueError(
+            f"a microbatch of {problems // parts} problems (sampling.problems_per_step "
+            f"{problems} / {parts}) does not divide by mesh.data * mesh.fsdp = "
+            f"{batch_axes}. Set sampling.problems_per_step to a multiple of "
+            f"{parts * batch_axes}."
+        )
+
+
+def _check_problem_counts(config: Config) -> None:
+    """Refuses to draw more problems from a split than it holds."""
+    if config.run.mode == "supervised":
+        drawn, name = (
+            config.supervised.problems_per_batch,
+            "supervised.problems_per_batch",
+        )
+    else:
+        drawn, name = config.sampling.problems_per_step, "sampling.problems_per_step"
+    evaluation = config.evaluation
+    wanted = [
+        (name, drawn, config.data.split),
+        ("evaluation.num_problems", evaluation.num_problems, evaluation.split),
+    ]
+    if evaluation.every_steps:
+        number = evaluation.num_validation_problems
+        wanted.append(("evaluation.num_validation_problems", number, "validation"))
+    for name, number, split in wanted:
+        available = getattr(config.data, f"num_{split}")
+        if number > available:
+            raise ValueError(
+                f"{name} {number} is more than data.num_{split} {available}, all the "
+                f"problems there are. Lower {name} or raise data.num_{split}."
+            )
+
+
+def _check_splits(config: Config) -> None:
+    if config.data.split == config.evaluation.split:
+        raise ValueError(
+            f"data.split and evaluation.split are both {config.data.split!r}: the "
+            "result would be measured on training problems. Change one of them."
+        )
+    if config.evaluation.every_steps and config.data.split == "validation":
+        raise ValueError(
+            "data.split is 'validation', on which evaluation.every_steps "
+            f"{config.evaluation.every_steps} measures progress. Train on another "
+            "split or set evaluation.every_steps = 0."
+        )
+
+
+def _check_mode(config: Config) -> None:
+    mode, stages = config.run.mode, config.supervised.stages
+    if mode == "grpo" and not config.rewards:
+        raise ValueError(
+            "no reward is configured. Add a table such as [rewards.exact] with "
+            "weight = 1.0."
+        )
+    if mode == "grpo" and all(r.weight == 0.0 for r in config.rewards.values()):
+        raise ValueError(
+            f"every reward ({', '.join(config.rewards)}) has weight 0, so nothing "
+            "would be learnt. Set one rewards.<name>.weight to another value."
+        )
+    if mode == "grpo" and stages:
+        raise ValueError(
+            f"run.mode is 'grpo' and supervised.stages has {len(stages)} stages that "
+            "would not run. Remove them or set run.mode = 'supervised'."
+        )
+    if mode == "supervised" and not stages:
+        raise ValueError(
+            "run.mode is 'supervised' and supervised.stages is empty. "
+            "Add at least one [[supervised.stages]] with name and num_steps."
+        )
+
+
+def _check_warmup(config: Config) -> None:
+    warmup = config.optimizer.warmup_steps
+    updates, name = config.num_updates, "the run"
+    if config.run.mode == "supervised":
+        shortest = min(config.supervised.stages, key=lambda stage: stage.num_steps)
+        updates, name = shortest.num_steps, f"stage {shortest.name!r}"
+    if warmup > updates:
+        raise ValueError(
+            f"optimizer.warmup_steps {warmup} is longer than {name}, which makes "
+            f"{updates} updates. Lower optimizer.warmup_steps to {updates} or less."
+        )

@@ -1,0 +1,165 @@
+"""The schema as text: every field with what it expects, its default and meaning.
+
+One source for `jaxgrpo train --help` and for the messages of wrong configurations.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jaxgrpo.config import Config
+from jaxgrpo.config_toml import toml_value
+
+REWARD_PLACEHOLDER = "NAME"
+STAGE_PLACEHOLDER = "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigField:
+    """One field of the schema, ready to be printed."""
+
+    table: str
+    """Dotted name of its table, `optimizer` or `rewards.NAME`."""
+    key: str
+    expected: str
+    """What it takes, in words: `number > 0`."""
+    default: str
+    """The default as TOML; empty for a field that must be given."""
+    meaning: str
+
+    @property
+    def name(self) -> str:
+        """Dotted name, as an override on the command line spells it."""
+        return f"{self.table}.{self.key}"
+
+
+@cache
+def config_schema() -> dict[str, Any]:
+    """Returns the JSON schema of a whole configuration."""
+    return Config.model_json_schema()
+
+
+@cache
+def config_fields() -> tuple[ConfigField, ...]:
+    """Returns every field, in the order of the schema.
+
+    Example:
+      >>> field = config_fields()[1]
+      >>> field.name, field.expected, field.default
+      ('run.seed', 'integer >= 0', '0')
+    """
+    return tuple(_fields_below("", config_schema()))
+
+
+def table_meanings() -> dict[str, str]:
+    """Returns what each table is about, by dotted name."""
+    names = dict.fromkeys(field.table for field in config_fields())
+    return {name: _one_line(node_at(name.split("."))["description"]) for name in names}
+
+
+def node_at(path: list[str | int] | list[str]) -> dict[str, Any]:
+    """Returns the part of the schema that describes a path.
+
+    Reward names and list positions are free; the walk ends early at a leaf, so that a
+    path inside a value describes the value.
+
+    Args:
+      path: Keys from the top, such as `["scorer", "sandbox", "cpu_s"]`.
+    """
+    node = config_schema()
+    for key in path:
+        below = _below(node)
+        if below is None:
+            break
+        node = _resolved(below.get(str(key)) or below.get("*") or {})
+    return node
+
+
+def known_keys(path: list[str | int]) -> list[str]:
+    """Returns the keys that a table takes; empty where any name is allowed."""
+    return [key for key in _below(node_at(path)) or {} if key != "*"]
+
+
+def expected_text(node: dict[str, Any]) -> str:
+    """Returns in words what a part of the schema takes.
+
+    Example:
+      >>> expected_text({"type": "integer", "minimum": 1})
+      'integer >= 1'
+      >>> expected_text({"anyOf": [{"const": "auto"}, {"type": "boolean"}]})
+      '"auto" or true or false'
+    """
+    if "anyOf" in node:
+        return " or ".join(expected_text(choice) for choice in node["anyOf"])
+    if "enum" in node:
+        return " | ".join(toml_value(choice) for choice in node["enum"])
+    if "const" in node:
+        return toml_value(node["const"])
+    kind = node.get("type", "object")
+    if kind == "array":
+        return f"list of {expected_text(_resolved(node['items']))}"
+    if kind == "string" and "pattern" in node:
+        return "text of letters, digits, _ . -"
+    words = {"object": "table", "string": "text", "boolean": "true or false"}
+    return words.get(kind, kind) + _range_text(node)
+
+
+def _range_text(node: dict[str, Any]) -> str:
+    if "minimum" in node and "maximum" in node:
+        return f" from {node['minimum']:g} to {node['maximum']:g}"
+    signs = {
+        "minimum": ">=",
+        "exclusiveMinimum": ">",
+        "maximum": "<=",
+        "exclusiveMaximum": "<",
+    }
+    parts = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
+    if node.get("minLength"):
+        parts.append("that is not empty")
+    return " " + " and ".join(parts) if parts else ""
+
+
+def _fields_below(table: str, schema: dict[str, Any]) -> list[ConfigField]:
+    fields: list[ConfigField] = []
+    tables: list[ConfigField] = []
+    for key, raw in (_below(schema) or {}).items():
+        node = _resolved(raw)
+        name = {"*": REWARD_PLACEHOLDER}.get(key, key)
+        path = f"{table}.{name}" if table else name
+        items = _resolved(node.get("items", {}))
+        if _below(node) is not None and node.get("type") != "array":
+            tables += _fields_below(path, node)
+        elif "properties" in items:
+            tables += _fields_below(f"{path}.{STAGE_PLACEHOLDER}", items)
+        else:
+            fields.append(
+                ConfigField(
+                    table=table,
+                    key=name,
+                    expected=expected_text(node),
+                    default=toml_value(node["default"]) if "default" in node else "",
+                    meaning=_one_line(node["description"]),
+                )
+            )
+    return fields + tables
+
+
+def _below(node: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the parts of a table or list; None for a leaf. `*` stands for any key."""
+    if "properties" in node:
+        return node["properties"]
+    if isinstance(node.get("additionalProperties"), dict):
+        return {"*": node["additionalProperties"]}
+    if node.get("type") == "array":
+        return {"*": node["items"]}
+    return None
+
+
+def _resolved(node: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in node:
+        return node
+    return config_schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

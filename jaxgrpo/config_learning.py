@@ -1,0 +1,155 @@
+"""The tables of a configuration that say how to learn: loss, optimiser, imitation."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from jaxgrpo.config_tables import (
+    Decay,
+    FolderName,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Table,
+)
+
+
+class ObjectiveConfig(Table):
+    """From rewards to the loss."""
+
+    preset: Literal[
+        "grpo", "dr_grpo", "dapo", "bnpo", "cispo", "gspo", "gspo_token", "luspo",
+        "sapo", "rloo",
+    ] = "dapo"  # fmt: skip
+    """Named combination of ratio, clip, aggregation, scale and baseline; see
+    docs/objective.md."""
+    advantage_scale: Literal["preset", "group", "batch", "none"] = "preset"
+    """What centred rewards are divided by; `preset` leaves it to the preset."""
+    advantage_baseline: Literal["preset", "mean", "leave_one_out"] = "preset"
+    """What rewards are centred on; `preset` leaves it to the preset."""
+    combine: Literal["sum_then_normalize", "normalize_then_sum"] = "sum_then_normalize"
+    """Weighted sum of rewards before normalisation, or GDPO's order."""
+    ddof: Annotated[int, Field(ge=0, le=1)] = 1
+    """Delta degrees of freedom of the standard deviation."""
+    epsilon: NonNegativeFloat = 1e-4
+    """Added to the standard deviation."""
+    clip_low: Literal["preset"] | Fraction = "preset"
+    """Ratios below 1 - clip_low are clipped; `preset` leaves it to the preset."""
+    clip_high: Literal["preset"] | NonNegativeFloat = "preset"
+    """Ratios above 1 + clip_high are clipped; `preset` leaves it to the preset."""
+    updates_per_rollout: PositiveInt = 1
+    """Passes over each batch of rollouts."""
+    minibatches: PositiveInt = 1
+    """Optimiser updates per pass; must divide sampling.problems_per_step."""
+    microbatches: PositiveInt = 1
+    """Gradient-accumulation parts of an update: less memory, same result."""
+    logprob_chunk: PositiveInt = 1024
+    """Tokens whose logits exist at a time."""
+
+    @property
+    def loss_parts(self) -> dict[str, float]:
+        """Parts of the loss that replace the preset's."""
+        chosen = {"clip_low": self.clip_low, "clip_high": self.clip_high}
+        return {name: v for name, v in chosen.items() if not isinstance(v, str)}
+
+    @property
+    def advantage_parts(self) -> dict[str, str]:
+        """Parts of the advantages that replace the preset's."""
+        chosen = {"scale": self.advantage_scale, "baseline": self.advantage_baseline}
+        return {name: v for name, v in chosen.items() if v != "preset"}
+
+    @model_validator(mode="after")
+    def _no_idle_clip(self) -> "ObjectiveConfig":
+        for name, value in self.loss_parts.items():
+            if self.preset in ("cispo", "sapo"):
+                raise ValueError(
+                    f"objective.{name} {value} has no effect with preset "
+                    f"{self.preset!r}, which bounds ratios otherwise. Remove it."
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _decoupled_by_group(self) -> "ObjectiveConfig":
+        scale, baseline = self.advantage_scale, self.advantage_baseline
+        is_decoupled = self.combine == "normalize_then_sum"
+        if is_decoupled and (scale in ("batch", "none") or baseline == "leave_one_out"):
+            raise ValueError(
+                "objective.combine is 'normalize_then_sum', which is defined by mean "
+                f"and spread of the group, but advantage_scale is {scale!r} and "
+                f"advantage_baseline {baseline!r}. Set them to 'group' and 'mean'."
+            )
+        return self
+
+
+class OptimizerConfig(Table):
+    """How gradients become updates."""
+
+    name: Literal["adamw", "muon"] = "adamw"
+    """`muon` orthogonalises the updates of matrices and uses AdamW for the rest."""
+    learning_rate: PositiveFloat = 1e-6
+    """Peak learning rate of AdamW."""
+    muon_learning_rate: PositiveFloat = 2e-2
+    """Peak learning rate of the matrices under `muon`."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Shape of the decay that follows the warm-up."""
+    warmup_steps: NonNegativeInt = 0
+    """Updates of linear warm-up from 0."""
+    decay_fraction: Fraction = 1.0
+    """Share of the run, at its end, over which `linear` or `cosine` decays."""
+    final_scale: Fraction = 0.0
+    """Learning rate at the end, relative to the peak."""
+    beta1: Decay = 0.9
+    """Decay of the first moment."""
+    beta2: Decay = 0.99
+    """Decay of the second moment."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Decoupled weight decay, on matrices only (chosen by name)."""
+    clip_norm: PositiveFloat = 1.0
+    """Global gradient norm above which gradients are scaled down."""
+
+
+class SupervisedStage(Table):
+    """One phase of a supervised run, exported under its name when it ends."""
+
+    name: FolderName
+    """Folder under RUN/export that receives the checkpoint."""
+    num_steps: PositiveInt
+    """Updates of this phase."""
+    notation: Literal["clean", "mixed"] = "clean"
+    """How answers are written: as `repr` does, or as a model full of habits would."""
+    mixed_share: Fraction = 0.0
+    """Share of targets in a foreign notation (`mixed` only)."""
+    learning_rate_scale: PositiveFloat = 1.0
+    """Factor on the optimiser's learning rates in this phase."""
+
+    @model_validator(mode="after")
+    def _share_fits_notation(self) -> "SupervisedStage":
+        if (self.notation == "mixed") != (self.mixed_share > 0):
+            raise ValueError(
+                f"supervised.stages {self.name!r}: notation is {self.notation!r} and "
+                f"mixed_share is {self.mixed_share}. Set mixed_share above 0 with "
+                "notation = 'mixed', and only then."
+            )
+        return self
+
+
+class SupervisedConfig(Table):
+    """The supervised mode of the trainer."""
+
+    stages: Annotated[tuple[SupervisedStage, ...], Field(strict=False)] = ()
+    """Phases in order; weights carry over, the optimiser starts afresh."""
+    problems_per_batch: PositiveInt = 96
+    """Examples of one update."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "SupervisedConfig":
+        names = [stage.name for stage in self.stages]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(
+                f"supervised.stages repeats the name {repeated[0]!r}; each stage is "
+                "exported under its name. Give every stage a name of its own."
+            )
+        return self

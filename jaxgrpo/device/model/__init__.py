@@ -1,0 +1,1 @@
+"""The Qwen3 decoder: sizes, attention, forward passes."""

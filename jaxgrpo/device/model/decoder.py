@@ -1,0 +1,388 @@
+"""Qwen3 in Flax NNX: RMSNorm, per-head q/k norm before RoPE, GQA, SwiGLU.
+
+The layers are stacked along a leading L axis and scanned, so the program's size does
+not depend on depth. Parameters travel as a plain nested dict of float32 arrays;
+`bind` turns them into a module for the length of one traced function.
+
+There is one forward. `forward_prompts`, `forward_completions` and `decode_token` differ
+only in which positions they run and where keys come from; each runs the same layer.
+
+Reference:
+  Qwen3 technical report, 2025, https://arxiv.org/abs/2505.09388; numerically equal to
+  `transformers`' Qwen3ForCausalLM (tests/device/model/test_parity.py).
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from jaxgrpo.device.model.architecture import Architecture
+from jaxgrpo.device.model.attention import causal_attention, prefixed_attention
+from jaxgrpo.device.records import Prompts
+
+Params = dict[str, Any]
+"""Nested dict of arrays; the paths are those of `Decoder`'s attributes."""
+
+
+class PrefixCache(NamedTuple):
+    """Keys and values of the prompts, one row per prompt."""
+
+    k_LPSKH: Float[Array, "L P S K H"]
+    v_LPSKH: Float[Array, "L P S K H"]
+    lengths_P: Int[Array, " P"]
+
+
+class SuffixCache(NamedTuple):
+    """Keys and values of the completions so far; row b's t-th token is in column t."""
+
+    k_LBTKH: Float[Array, "L B T K H"]
+    v_LBTKH: Float[Array, "L B T K H"]
+
+
+class RMSNorm(nnx.Module):
+    """x / sqrt(mean(x^2) + eps) * scale, in fp32 over the last dim."""
+
+    def __init__(self, width: int, eps: float):
+        self.scale = nnx.Param(jnp.ones((width,), jnp.float32))
+        self.eps = eps
+
+    def __call__(self, x: Float[Array, "*X D"]) -> Float[Array, "*X D"]:
+        """The normalised x, in its own dtype."""
+        x32 = x.astype(jnp.float32)
+        mean_square = jnp.mean(x32 * x32, axis=-1, keepdims=True)
+        normed = (x32 * jax.lax.rsqrt(mean_square + self.eps)).astype(x.dtype)
+        return normed * jnp.broadcast_to(self.scale[...].astype(x.dtype), x.shape)
+
+
+class DecoderLayer(nnx.Module):
+    """One layer's weights and the two halves of its computation."""
+
+    def __init__(self, architecture: Architecture, *, rngs: nnx.Rngs):
+        a = architecture
+        depth_scale = (2 * a.num_layers) ** -0.5
+        self.attention_norm = RMSNorm(a.width, a.norm_eps)
+        self.q_DNH = _dense(rngs, (a.width, a.num_heads, a.head_width), a.width)
+        self.k_DKH = _dense(rngs, (a.width, a.num_kv_heads, a.head_width), a.width)
+        self.v_DKH = _dense(rngs, (a.width, a.num_kv_heads, a.head_width), a.width)
+        out_shape = (a.num_heads, a.head_width, a.width)
+        out_fan = a.num_heads * a.head_width
+        self.o_NHD = _dense(rngs, out_shape, out_fan, depth_scale)
+        self.q_norm = RMSNorm(a.head_width, a.norm_eps)
+        self.k_norm = RMSNorm(a.head_width, a.norm_eps)
+        self.mlp_norm = RMSNorm(a.width, a.norm_eps)
+        self.gate_DF = _dense(rngs, (a.width, a.mlp_width), a.width)
+        self.up_DF = _dense(rngs, (a.width, a.mlp_width), a.width)
+        self.down_FD = _dense(rngs, (a.mlp_width, a.width), a.mlp_width, depth_scale)
+        self.rope_theta = a.rope_theta
+
+    def qkv(
+        self, x_BTD: Float[Array, "B T D"], positions_BT: Int[Array, "B T"]
+    ) -> tuple[
+        Float[Array, "B T N H"], Float[Array, "B T K H"], Float[Array, "B T K H"]
+    ]:
+        """Normalised, rotated queries and keys, and values."""
+        normed_BTD = self.attention_norm(x_BTD)
+        q_BTNH = self.q_norm(_project(normed_BTD, self.q_DNH[...]))
+        k_BTKH = self.k_norm(_project(normed_BTD, self.k_DKH[...]))
+        v_BTKH = _project(normed_BTD, self.v_DKH[...])
+        return (
+            rotate(q_BTNH, positions_BT, self.rope_theta),
+            rotate(k_BTKH, positions_BT, self.rope_theta),
+            v_BTKH,
+        )
+
+    def finish(
+        self, x_BTD: Float[Array, "B T D"], attended_BTNH: Float[Array, "B T N H"]
+    ) -> Float[Array, "B T D"]:
+        """Adds the attention's output and the MLP to the residual stream."""
+        B, T, N, H = attended_BTNH.shape
+        o_XD = self.o_NHD[...].reshape(N * H, -1)
+        x_BTD = x_BTD + _project(attended_BTNH.reshape(B, T, N * H), o_XD)
+        normed_BTD = self.mlp_norm(x_BTD)
+        gate_BTF = jax.nn.silu(_project(normed_BTD, self.gate_DF[...]))
+        up_BTF = _project(normed_BTD, self.up_DF[...])
+        return x_BTD + _project(gate_BTF * up_BTF, self.down_FD[...])
+
+
+class Decoder(nnx.Module):
+    """Embedding, L stacked layers, final norm, and a head unless it is tied."""
+
+    def __init__(self, architecture: Architecture, *, rngs: nnx.Rngs):
+        a = architecture
+        embedding_VD = 0.02 * jax.random.normal(rngs.params(), (a.vocab_size, a.width))
+        self.embedding_VD = nnx.Param(embedding_VD)
+        self.layers = _stacked_layers(a, rngs)
+        self.final_norm = RMSNorm(a.width, a.norm_eps)
+        if not a.is_tied:
+            self.head_VD = _dense(rngs, (a.vocab_size, a.width), a.width)
+
+    @property
+    def output_head_VD(self) -> Float[Array, "V D"]:  # noqa: N802
+        """The output head; the embedding itself where the two are tied."""
+        head_VD = self.head_VD if hasattr(self, "head_VD") else self.embedding_VD
+        return head_VD[...]
+
+
+def initial_params(architecture: Architecture, key: Array) -> Params:
+    """Random float32 parameters: normal, scaled by 1 / sqrt(fan-in).
+
+    Outputs of attention and MLP are scaled by a further 1 / sqrt(2 L), so that the
+    residual stream keeps its size with depth (Radford et al., GPT-2, 2019).
+    """
+    model = Decoder(architecture, rngs=nnx.Rngs(params=key))
+    return nnx.to_pure_dict(nnx.state(model, nnx.Param))
+
+
+def bind(architecture: Architecture, params: Params, dtype: jnp.dtype) -> Decoder:
+    """The module with these parameters, cast to the dtype of the computation."""
+    graphdef, state = _skeleton(architecture)
+    cast = jax.tree.map(lambda x: x.astype(dtype), params)
+    nnx.replace_by_pure_dict(state, cast)
+    return nnx.merge(graphdef, state)
+
+
+def forward_prompts(
+    model: Decoder, prompts: Prompts, *, unroll: bool = False, remat: bool = False
+) -> tuple[Float[Array, "P S D"], PrefixCache]:
+    """Hidden states of right-padded sequences, and their keys and values.
+
+    Args:
+      model: From `bind`.
+      prompts: Token ids and lengths.
+      unroll: Unroll the scan over layers.
+      remat: Recompute each layer in the backward pass.
+
+    Returns:
+      Final-normed hidden states (meaningless on padding), and the cache.
+    """
+    P, S = prompts.token_ids_PS.shape
+    positions_PS = jnp.broadcast_to(jnp.arange(S), (P, S))
+
+    def run_layer(layer: DecoderLayer, x_PSD: Array, _: Any):
+        q_PSNH, k_PSKH, v_PSKH = layer.qkv(x_PSD, positions_PS)
+        x_PSD = layer.finish(x_PSD, causal_attention(q_PSNH, k_PSKH, v_PSKH))
+        return x_PSD, (k_PSKH, v_PSKH)
+
+    x_PSD = model.embedding_VD[...][prompts.token_ids_PS]
+    x_PSD, (k_LPSKH, v_LPSKH) = _scan_layers(
+        model, run_layer, x_PSD, None, unroll=unroll, remat=remat
+    )
+    cache = PrefixCache(k_LPSKH, v_LPSKH, prompts.lengths_P)
+    return model.final_norm(x_PSD), cache
+
+
+def forward_completions(
+    model: Decoder,
+    prompts: Prompts,
+    completion_BT: Int[Array, "B T"],
+    prompt_index_B: Int[Array, " B"],
+    *,
+    is_prompt_major: bool = False,
+    unroll: bool = False,
+    remat: bool = False,
+) -> Float[Array, "B T D"]:
+    """Hidden states that predict each completion token, prompts run once each.
+
+    Position t of the result is the state after the prompt and tokens 0 .. t-1; its
+    distribution is that of `completion_BT[:, t]`. The last token is never fed.
+
+    Args:
+      model: From `bind`.
+      prompts: Distinct prompts; rows share them.
+      completion_BT: Token ids; any valid id after a completion's end.
+      prompt_index_B: The prompt of each row.
+      is_prompt_major: Promise that row b continues prompt b // (B / P): the same
+        numbers without a gather.
+      unroll: Unroll the scan over layers.
+      remat: Recompute each layer in the backward pass.
+
+    Returns:
+      Final-normed hidden states, aligned with the tokens they predict.
+    """
+    S, T = prompts.token_ids_PS.shape[1], completion_BT.shape[1]
+    P = prompts.token_ids_PS.shape[0]
+    start_B = prompts.lengths_P[prompt_index_B]
+    fed_BU = completion_BT[:, :-1]
+    U = T - 1
+    positions_PS = jnp.broadcast_to(jnp.arange(S), (P, S))
+    positions_BU = start_B[:, None] + jnp.arange(U)[None, :]
+    is_prefix_PS = positions_PS < prompts.lengths_P[:, None]
+    is_visible_UU = jnp.tril(jnp.ones((U, U), bool))
+    gather_B = None if is_prompt_major else prompt_index_B
+
+    def run_layer(layer: DecoderLayer, carry: tuple[Array, Array], _: Any):
+        x_PSD, y_BUD = carry
+        q_PSNH, k_PSKH, v_PSKH = layer.qkv(x_PSD, positions_PS)
+        x_PSD = layer.finish(x_PSD, causal_attention(q_PSNH, k_PSKH, v_PSKH))
+        if U:
+            q_BUNH, k_BUKH, v_BUKH = layer.qkv(y_BUD, positions_BU)
+            attended_BUNH = prefixed_attention(
+                q_BUNH, k_PSKH, v_PSKH, k_BUKH, v_BUKH,
+                is_prefix_PS, is_visible_UU, gather_B,
+            )  # fmt: skip
+            y_BUD = layer.finish(y_BUD, attended_BUNH)
+        return (x_PSD, y_BUD), None
+
+    embedding_VD = model.embedding_VD[...]
+    carry = (embedding_VD[prompts.token_ids_PS], embedding_VD[fed_BU])
+    (x_PSD, y_BUD), _ = _scan_layers(
+        model, run_layer, carry, None, unroll=unroll, remat=remat
+    )
+    last_PD = x_PSD[jnp.arange(P), prompts.lengths_P - 1]
+    hidden_BTD = jnp.concatenate([last_PD[prompt_index_B][:, None], y_BUD], axis=1)
+    return model.final_norm(hidden_BTD)
+
+
+def decode_token(
+    model: Decoder,
+    token_B: Int[Array, " B"],
+    column: Int[Array, ""],
+    prefix: PrefixCache,
+    suffix: SuffixCache,
+    *,
+    unroll: bool = False,
+) -> tuple[Float[Array, "B D"], SuffixCache]:
+    """Feeds each row's token of one column; returns the states that predict the next.
+
+    Rows are prompt-major: row b continues prompt b // (B / P). The suffix cache rides
+    in the scan's carry: as a scanned output it would be copied whole at every token.
+
+    Args:
+      model: From `bind`.
+      token_B: The token that stands in `column`.
+      column: Number of completion tokens already in the cache.
+      prefix: Keys and values of the prompts.
+      suffix: Keys and values of the completions; written at `column`.
+      unroll: Unroll the scan over layers.
+
+    Returns:
+      Final-normed hidden states and the new suffix cache.
+    """
+    B, T = suffix.k_LBTKH.shape[1:3]
+    P, S = prefix.k_LPSKH.shape[1:3]
+    start_B = jnp.repeat(prefix.lengths_P, B // P, total_repeat_length=B)
+    positions_B1 = (start_B + column)[:, None]
+    is_prefix_PS = jnp.arange(S)[None, :] < prefix.lengths_P[:, None]
+    is_visible_1T = (jnp.arange(T) <= column)[None, :]
+
+    def run_layer(layer: DecoderLayer, carry: tuple[Array, ...], xs: tuple[Array, ...]):
+        y_B1D, cache_k_LBTKH, cache_v_LBTKH = carry
+        index, prefix_k_PSKH, prefix_v_PSKH = xs
+        q_B1NH, k_B1KH, v_B1KH = layer.qkv(y_B1D, positions_B1)
+        where = (index, 0, column, 0, 0)
+        cache_k_LBTKH = jax.lax.dynamic_update_slice(
+            cache_k_LBTKH, k_B1KH[None].astype(cache_k_LBTKH.dtype), where
+        )
+        cache_v_LBTKH = jax.lax.dynamic_update_slice(
+            cache_v_LBTKH, v_B1KH[None].astype(cache_v_LBTKH.dtype), where
+        )
+        k_BTKH = jax.lax.dynamic_index_in_dim(cache_k_LBTKH, index, keepdims=False)
+        v_BTKH = jax.lax.dynamic_index_in_dim(cache_v_LBTKH, index, keepdims=False)
+        attended_B1NH = prefixed_attention(
+            q_B1NH, prefix_k_PSKH, prefix_v_PSKH, k_BTKH, v_BTKH,
+            is_prefix_PS, is_visible_1T, None,
+        )  # fmt: skip
+        y_B1D = layer.finish(y_B1D, attended_B1NH)
+        return (y_B1D, cache_k_LBTKH, cache_v_LBTKH), None
+
+    index_L = jnp.arange(prefix.k_LPSKH.shape[0])
+    carry = (model.embedding_VD[...][token_B][:, None], *suffix)
+    (y_B1D, k_LBTKH, v_LBTKH), _ = _scan_layers(
+        model, run_layer, carry, (index_L, prefix.k_LPSKH, prefix.v_LPSKH),
+        unroll=unroll, remat=False,
+    )  # fmt: skip
+    return model.final_norm(y_B1D)[:, 0], SuffixCache(k_LBTKH, v_LBTKH)
+
+
+def empty_suffix(
+    architecture: Architecture, num_rows: int, num_columns: int, dtype: jnp.dtype
+) -> SuffixCache:
+    """A zeroed suffix cache (zeroed: garbage NaN would survive a mask)."""
+    a = architecture
+    shape = (a.num_layers, num_rows, num_columns, a.num_kv_heads, a.head_width)
+    return SuffixCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+
+def rotate(
+    x_BTNH: Float[Array, "B T N H"],
+    positions_BT: Int[Array, "B T"],
+    theta: float,
+) -> Float[Array, "B T N H"]:
+    """Rotary position embedding, half-rotation form, angles in fp32.
+
+    With the head split into halves (a, b) and angle_i = position * theta^(-2i / H),
+
+        (a, b) -> (a cos - b sin, b cos + a sin)
+
+    Reference:
+      Su et al., RoFormer, 2021, https://arxiv.org/abs/2104.09864. Differs from it in
+      pairing i with i + H/2 instead of 2i with 2i + 1, as Qwen and Llama do.
+    """
+    H = x_BTNH.shape[-1]
+    half = H // 2
+    frequency_X = theta ** (-jnp.arange(half, dtype=jnp.float32) * 2.0 / H)
+    positions_BT11 = positions_BT[:, :, None, None].astype(jnp.float32)
+    angle_BT1X = positions_BT11 * frequency_X[None, None, None, :]
+    cos_BT1X, sin_BT1X = jnp.cos(angle_BT1X), jnp.sin(angle_BT1X)
+    a_BTNX, b_BTNX = x_BTNH[..., :half], x_BTNH[..., half:]
+    rotated_BTNH = jnp.concatenate(
+        [a_BTNX * cos_BT1X - b_BTNX * sin_BT1X, b_BTNX * cos_BT1X + a_BTNX * sin_BT1X],
+        axis=-1,
+    )
+    return rotated_BTNH.astype(x_BTNH.dtype)
+
+
+def _dense(
+    rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int, scale: float = 1.0
+) -> nnx.Param:
+    return nnx.Param(scale * fan_in**-0.5 * jax.random.normal(rngs.params(), shape))
+
+
+def _project(x_BTD: Array, kernel: Array) -> Array:
+    """The product over the last dim of x, flattened to one of two matrices.
+
+    The weight gradient of a 3-D contraction is slow on CPU; a 2-D one is not.
+    """
+    flat_XD = x_BTD.reshape(-1, x_BTD.shape[-1])
+    out_XF = flat_XD @ kernel.reshape(kernel.shape[0], -1)
+    return out_XF.reshape(*x_BTD.shape[:-1], *kernel.shape[1:])
+
+
+def _stacked_layers(architecture: Architecture, rngs: nnx.Rngs) -> DecoderLayer:
+    @nnx.split_rngs(splits=architecture.num_layers)
+    @nnx.vmap(in_axes=(0,), out_axes=0)
+    def create(rngs: nnx.Rngs) -> DecoderLayer:
+        return DecoderLayer(architecture, rngs=rngs)
+
+    return create(rngs)
+
+
+@lru_cache(maxsize=32)
+def _abstract(architecture: Architecture) -> tuple[Any, Any]:
+    model = nnx.eval_shape(
+        lambda: Decoder(architecture, rngs=nnx.Rngs(params=jax.random.key(0)))
+    )
+    return nnx.split(model)
+
+
+def _skeleton(architecture: Architecture) -> tuple[Any, Any]:
+    graphdef, state = _abstract(architecture)
+    return graphdef, jax.tree.map(lambda x: x, state)  # a fresh tree to fill
+
+
+def _scan_layers(
+    model: Decoder, run_layer: Any, carry: Any, xs: Any, *, unroll: bool, remat: bool
+) -> tuple[Any, Any]:
+    graphdef, state = nnx.split(model.layers)
+
+    def body(carry: Any, scanned: Any):
+        layer_state, layer_xs = scanned
+        return run_layer(nnx.merge(graphdef, layer_state), carry, layer_xs)
+
+    if remat:
+        body = jax.checkpoint(body, prevent_cse=False)
+    return jax.lax.scan(body, carry, (state, xs), unroll=True if unroll else 1)

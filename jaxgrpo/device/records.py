@@ -1,0 +1,81 @@
+"""What crosses between the rooms of the device: NamedTuples of arrays.
+
+Dimension key of the whole package; every array's name ends in its dims:
+
+    P  distinct prompts (a problem, or a problem with a hint)
+    Q  problems per step             G  samples per problem
+    B  rows (completions)            R  rewards
+    T  completion positions          S  prompt or cache positions
+    D  model width                   F  MLP width
+    N  query heads                   K  key/value heads       H  head width
+    V  vocabulary                    L  layers
+    1  a kept singleton; a digit     an axis of that fixed size
+
+Groups may be ragged: B is not Q * G, and rows are grouped by `group_id_B` with
+segment operations. Masks come from lengths, never from token values.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Bool, Float, Int, Key
+
+FINISH_EOS = 0
+FINISH_STOP = 1
+FINISH_LENGTH = 2
+FINISH_REASONS = ("eos", "stop", "length")
+"""Names of the codes in `Rollouts.finish_reason_B`."""
+
+
+class Prompts(NamedTuple):
+    """Distinct prompts, right-padded. Each is prefilled once and shared by its rows."""
+
+    token_ids_PS: Int[Array, "P S"]
+    lengths_P: Int[Array, " P"]
+    """At least 1."""
+
+
+class Rollouts(NamedTuple):
+    """Sampled completions with everything the update needs to know of them."""
+
+    completion_BT: Int[Array, "B T"]
+    """Token ids, the end-of-sequence token included; what follows is undefined."""
+    lengths_B: Int[Array, " B"]
+    """Tokens of the completion, the end-of-sequence token included."""
+    sampler_logprobs_BT: Float[Array, "B T"]
+    """Nats, at the sampling temperature, under the policy that sampled."""
+    finish_reason_B: Int[Array, " B"]
+    """FINISH_EOS, FINISH_STOP or FINISH_LENGTH."""
+    prompt_index_B: Int[Array, " B"]
+    """Row of `Prompts` that the completion continues."""
+    group_id_B: Int[Array, " B"]
+    """Rows with equal ids share a baseline. In [0, B)."""
+    row_key_B: Key[Array, " B"]
+    """The row's random key: a function of (seed, purpose, step, problem, draw, sample)."""
+    policy_step_B: Int[Array, " B"]
+    """Updates that the sampling policy had seen."""
+    constraint_id_B: Int[Array, " B"]
+    """Index of the token constraint the row was sampled under; 0 is none."""
+    is_real_B: Bool[Array, " B"]
+    """False for rows that only pad B up to its bucket."""
+
+
+class Scored(NamedTuple):
+    """What scoring adds to rollouts."""
+
+    rewards_BR: Float[Array, "B R"]
+    """One column per reward, in config order; NaN abstains."""
+    credit_BT: Float[Array, "B T"] | None
+    """Share of the row's advantage that each token carries; None is uniform."""
+
+
+class TrainState(NamedTuple):
+    """What an update changes, and what it is measured against."""
+
+    step: Int[Array, ""]
+    """Updates made so far."""
+    params: Any
+    """Tree of float32 master weights."""
+    opt_state: Any
+    """The optimiser's own tree."""
+    ref_params: Any
+    """Frozen reference policy, or None where no divergence is asked for."""

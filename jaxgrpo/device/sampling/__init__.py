@@ -1,0 +1,1 @@
+"""Sampling of completions: random keys, prefill and the decode loop."""

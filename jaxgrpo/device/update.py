@@ -1,0 +1,302 @@
+"""The fused step: from rewards and rollouts to a new state, in one jitted program.
+
+    rewards -> advantages of the whole batch
+            -> old log-probs, where more than one update is made
+            -> for each pass, for each minibatch:
+                   gradient, summed over microbatches with the minibatch's denominator
+                   one optimiser update
+
+Rows and prompts are cut into parts side by side, so row b's prompt must lie in the
+same part as row b: `Rollouts` ordered by prompt, as the sampler returns them and as
+`batching.py` lays them out.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxgrpo.device.head import token_logprobs
+from jaxgrpo.device.model.architecture import Architecture
+from jaxgrpo.device.model.decoder import Params, bind, forward_completions
+from jaxgrpo.device.objective.advantages import group_advantages, weighted_reward
+from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
+from jaxgrpo.device.objective.masks import completion_mask
+from jaxgrpo.device.objective.metrics import Mean, finish_metrics
+from jaxgrpo.device.objective.presets import Objective
+from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
+from jaxgrpo.device.supervised import apply_gradients
+
+
+class UpdateSettings(NamedTuple):
+    """What fixes the update's program. Hashable: a static argument of jit."""
+
+    objective: Objective
+    weights_R: tuple[float, ...]
+    """Factor of each reward, in config order."""
+    num_tokens: int
+    """Length of the tokenizer."""
+    scale: str = "group"
+    baseline: str = "mean"
+    combine: str = "sum_then_normalize"
+    ddof: int = 1
+    epsilon: float = 1e-4
+    updates_per_rollout: int = 1
+    minibatches: int = 1
+    microbatches: int = 1
+    logprob_chunk: int = 1024
+    is_prompt_major: bool = True
+    """Promise that row b continues prompt b // (B / P): no gather."""
+    dtype: str = "float32"
+    unroll_layers: bool = False
+    remat: bool = False
+
+
+class Batch(NamedTuple):
+    """What a part of an update needs; every array leads with P or B."""
+
+    prompts: Prompts
+    completion_BT: Int[Array, "B T"]
+    prompt_index_B: Int[Array, " B"]
+    mask_BT: Bool[Array, "B T"]
+    advantages_BT: Float[Array, "B T"]
+    sampler_logprobs_BT: Float[Array, "B T"]
+    old_logprobs_BT: Float[Array, "B T"] | None
+
+
+class UpdateOutputs(NamedTuple):
+    """What the update says of each row, for the rollout table."""
+
+    advantages_B: Float[Array, " B"]
+    logprobs_BT: Float[Array, "B T"]
+    """Of the trainer, before the first update; 0 outside completions."""
+    entropies_BT: Float[Array, "B T"]
+    """Likewise."""
+
+
+@partial(
+    jax.jit,
+    static_argnames=("architecture", "optimizer", "settings"),
+    donate_argnames=("state",),
+)
+def update(
+    state: TrainState,
+    prompts: Prompts,
+    rollouts: Rollouts,
+    scored: Scored,
+    temperature: Float[Array, ""],
+    *,
+    architecture: Architecture,
+    optimizer: optax.GradientTransformation,
+    settings: UpdateSettings,
+) -> tuple[TrainState, dict[str, Float[Array, ""]], UpdateOutputs]:
+    """The state after learning from one batch of scored rollouts.
+
+    Rows that only pad, and rows that abstain, take no part: not in the loss and not in
+    its denominator. With one update per rollout the policy that sampled is the policy
+    that learns, so the old log-probs are its own and no extra forward pass is made.
+
+    Args:
+      state: Donated.
+      prompts: Distinct prompts.
+      rollouts: Completions, ordered by prompt.
+      scored: Rewards and credit of the same rows.
+      temperature: The sampling temperature.
+      architecture: Sizes of the model.
+      optimizer: From `optimizer.py`.
+      settings: What fixes the program.
+
+    Returns:
+      The new state; metrics, means over the updates made; and values per row.
+    """
+    s = settings
+    advantages_B = group_advantages(
+        scored.rewards_BR, rollouts.group_id_B, weights_R=s.weights_R, scale=s.scale,
+        baseline=s.baseline, combine=s.combine, ddof=s.ddof, epsilon=s.epsilon,
+        is_real_B=rollouts.is_real_B,
+    )  # fmt: skip
+    batch = _batch(prompts, rollouts, scored, advantages_B, settings)
+    evaluate = partial(
+        _logprobs, batch=batch, architecture=architecture,
+        temperature=temperature, settings=settings,
+    )  # fmt: skip
+    num_updates = s.updates_per_rollout * s.minibatches
+    before = None
+    if num_updates > 1:
+        before = evaluate(state.params)
+        batch = batch._replace(old_logprobs_BT=before[0])
+    step = partial(
+        _minibatch_update, architecture=architecture, optimizer=optimizer,
+        temperature=temperature, settings=settings,
+    )  # fmt: skip
+    if num_updates == 1:
+        state, (metrics, after) = step(state, batch)
+        logprobs_BT, entropies_BT = after
+    else:
+        parts = _split(batch, s.minibatches)
+        many = jax.tree.map(
+            lambda x: jnp.concatenate([x] * s.updates_per_rollout), parts
+        )
+        state, (stacked, _) = jax.lax.scan(step, state, many)
+        metrics = jax.tree.map(lambda x: x.mean(axis=0), stacked)
+        assert before is not None
+        logprobs_BT, entropies_BT = before
+    metrics |= _advantage_metrics(advantages_B, rollouts.is_real_B)
+    return state, metrics, UpdateOutputs(advantages_B, logprobs_BT, entropies_BT)
+
+
+def _batch(
+    prompts: Prompts,
+    rollouts: Rollouts,
+    scored: Scored,
+    advantages_B: Float[Array, " B"],
+    settings: UpdateSettings,
+) -> Batch:
+    num_positions = rollouts.completion_BT.shape[1]
+    weights_R = jnp.asarray(settings.weights_R, jnp.float32)
+    if settings.combine == "normalize_then_sum":
+        has_reward_BR = ~jnp.isnan(scored.rewards_BR) & (weights_R != 0)[None, :]
+        is_counted_B = rollouts.is_real_B & jnp.any(has_reward_BR, axis=1)
+    else:
+        _, is_counted_B = weighted_reward(
+            scored.rewards_BR, weights_R, rollouts.is_real_B
+        )
+    mask_BT = completion_mask(rollouts.lengths_B, num_positions)
+    mask_BT &= is_counted_B[:, None]
+    advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
+    if scored.credit_BT is not None:
+        advantages_BT = advantages_BT * scored.credit_BT
+    return Batch(
+        prompts=prompts,
+        completion_BT=jnp.where(mask_BT, rollouts.completion_BT, 0),
+        prompt_index_B=rollouts.prompt_index_B,
+        mask_BT=mask_BT,
+        advantages_BT=advantages_BT,
+        sampler_logprobs_BT=rollouts.sampler_logprobs_BT,
+        old_logprobs_BT=None,
+    )
+
+
+def _split(batch: Batch, num_parts: int) -> Batch:
+    """Cuts prompts and rows into parts along a new first axis.
+
+    Prompt indices become relative to their part.
+    """
+    num_prompts = batch.prompts.lengths_P.shape[0]
+    num_rows = batch.mask_BT.shape[0]
+    for name, size in {"prompts": num_prompts, "rows": num_rows}.items():
+        assert size % num_parts == 0, f"{size} {name} in {num_parts} parts"
+    parts = jax.tree.map(
+        lambda x: x.reshape(num_parts, x.shape[0] // num_parts, *x.shape[1:]), batch
+    )
+    first_prompt_M1 = jnp.arange(num_parts)[:, None] * (num_prompts // num_parts)
+    return parts._replace(prompt_index_B=parts.prompt_index_B - first_prompt_M1)
+
+
+def _minibatch_update(
+    state: TrainState,
+    batch: Batch,
+    *,
+    architecture: Architecture,
+    optimizer: optax.GradientTransformation,
+    temperature: Float[Array, ""],
+    settings: UpdateSettings,
+) -> tuple[TrainState, tuple[dict[str, Array], tuple[Array, Array]]]:
+    """One optimiser update, its gradient accumulated over microbatches."""
+    denominator = loss_denominator(batch.mask_BT, preset=settings.objective)
+    loss_fn = partial(
+        _microbatch_loss, denominator=denominator, architecture=architecture,
+        temperature=temperature, settings=settings,
+    )  # fmt: skip
+    grad_fn = jax.value_and_grad(loss_fn, has_aux=True)
+    if settings.microbatches == 1:
+        (loss, (means, values)), grads = grad_fn(state.params, batch)
+    else:
+        parts = _split(batch, settings.microbatches)
+
+        def accumulate(carry: Any, part: Batch):
+            (loss, (means, values)), grads = grad_fn(state.params, part)
+            return jax.tree.map(jnp.add, carry, (loss, grads)), (means, values)
+
+        zeros = jax.tree.map(jnp.zeros_like, state.params)
+        (loss, grads), (means, values) = jax.lax.scan(
+            accumulate, (jnp.float32(0.0), zeros), parts
+        )
+        means = jax.tree.map(lambda x: x.sum(axis=0), means)
+        values = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), values)
+    state, update_metrics = apply_gradients(state, loss, grads, optimizer)
+    metrics = {"loss": loss} | finish_metrics(means) | update_metrics
+    return state, (metrics, values)
+
+
+def _microbatch_loss(
+    params: Params,
+    batch: Batch,
+    *,
+    denominator: Float[Array, ""],
+    architecture: Architecture,
+    temperature: Float[Array, ""],
+    settings: UpdateSettings,
+) -> tuple[Float[Array, ""], tuple[dict[str, Mean], tuple[Array, Array]]]:
+    logprobs_BT, entropies_BT = _logprobs(
+        params, batch=batch, architecture=architecture,
+        temperature=temperature, settings=settings,
+    )  # fmt: skip
+    loss, means = grpo_loss(
+        logprobs_BT,
+        batch.advantages_BT,
+        batch.mask_BT,
+        old_logprobs_BT=batch.old_logprobs_BT,
+        sampler_logprobs_BT=batch.sampler_logprobs_BT,
+        entropies_BT=entropies_BT,
+        denominator=denominator,
+        preset=settings.objective,
+    )
+    values = jax.lax.stop_gradient((logprobs_BT, entropies_BT))
+    return loss, (means, values)
+
+
+def _logprobs(
+    params: Params,
+    *,
+    batch: Batch,
+    architecture: Architecture,
+    temperature: Float[Array, ""],
+    settings: UpdateSettings,
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """Log-probs and entropies of the completions under these parameters."""
+    model = bind(architecture, params, jnp.dtype(settings.dtype))
+    hidden_BTD = forward_completions(
+        model,
+        batch.prompts,
+        batch.completion_BT,
+        batch.prompt_index_B,
+        is_prompt_major=settings.is_prompt_major,
+        unroll=settings.unroll_layers,
+        remat=settings.remat,
+    )
+    tokens = token_logprobs(
+        hidden_BTD,
+        model.output_head_VD,
+        batch.completion_BT,
+        temperature,
+        num_tokens=settings.num_tokens,
+        mask_BT=batch.mask_BT,
+        chunk=settings.logprob_chunk,
+    )
+    return tokens.logprobs_BT, tokens.entropies_BT
+
+
+def _advantage_metrics(
+    advantages_B: Float[Array, " B"], is_real_B: Bool[Array, " B"]
+) -> dict[str, Float[Array, ""]]:
+    size_B = jnp.where(is_real_B, jnp.abs(advantages_B), 0.0)
+    num_rows = jnp.maximum(is_real_B.sum(), 1)
+    return {
+        "advantages/abs_mean": size_B.sum() / num_rows,
+        "advantages/max": jnp.max(jnp.where(is_real_B, advantages_B, -jnp.inf)),
+        "advantages/min": jnp.min(jnp.where(is_real_B, advantages_B, jnp.inf)),
+    }

@@ -1,0 +1,194 @@
+"""Measures a policy on held-out problems: one greedy pass, and samples for pass@k."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgrpo.batching import group_keys, prompt_arrays, sampled_groups
+from jaxgrpo.config import Config, EvaluationConfig
+from jaxgrpo.device.model.decoder import Params
+from jaxgrpo.device.sampling.keys import PURPOSE_EVALUATE
+from jaxgrpo.device.sampling.sample import sample
+from jaxgrpo.host.judge.literal import LITERAL_CLASSES
+from jaxgrpo.host.prompts import split_by_length
+from jaxgrpo.host.records import Group, Problem
+from jaxgrpo.host.scorer import Scorer
+from jaxgrpo.policy import Policy
+
+Evaluation = dict[str, Any]
+"""`num_problems`, `dropped_prompts` and {"value", "se"} by metric name."""
+
+
+def evaluate(
+    params: Params,
+    policy: Policy,
+    problems: Sequence[Problem],
+    scorer: Scorer,
+    config: Config,
+    *,
+    step: int,
+    with_samples: bool,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    """Greedy exact match and error taxonomy; with samples also pass@k and dead groups.
+
+    Args:
+      params: Weights.
+      policy: The model.
+      problems: Held-out problems; those whose prompt is too long are counted and left
+        out.
+      scorer: Judges.
+      config: Of the run.
+      step: Updates made; part of the samples' random keys.
+      with_samples: Whether to draw samples as well.
+      report: Called with (prompts done, prompts in all).
+
+    Returns:
+      Values with standard errors over problems.
+    """
+    e = config.evaluation
+    prompts = [policy.encode(problem) for problem in problems]
+    fitting, too_long = split_by_length(prompts, config.prompt.max_prompt_tokens)
+    if not fitting:
+        raise ValueError(
+            f"all {len(prompts)} prompts are longer than prompt.max_prompt_tokens "
+            f"{config.prompt.max_prompt_tokens}. Raise it."
+        )
+    by_id = {problem.id: problem for problem in problems}
+    total = len(fitting) * (2 if with_samples else 1)
+    passes = [(1, e.batch_problems * e.samples_per_problem, True)]
+    if with_samples:
+        passes.append((e.samples_per_problem, e.batch_problems, False))
+    done, results = 0, []
+    for group_size, batch_size, is_greedy in passes:
+        scored: list[Group] = []
+        for start in range(0, len(fitting), batch_size):
+            some = fitting[start : start + batch_size]
+            scored += _sampled_and_scored(
+                params, policy, [by_id[p.problem_id] for p in some], some, scorer,
+                config, batch_size, group_size, is_greedy, step,
+            )  # fmt: skip
+            done += len(some)
+            report(done, total)
+        results.append(scored)
+    evaluation: Evaluation = {
+        "num_problems": len(fitting),
+        "dropped_prompts": len(too_long),
+    }
+    evaluation |= greedy_results(results[0])
+    if with_samples:
+        evaluation |= sampled_results(results[1], e)
+    return evaluation
+
+
+def _sampled_and_scored(
+    params, policy, problems, prompts, scorer, config, batch_size, group_size,
+    is_greedy, step,
+) -> list[Group]:  # fmt: skip
+    arrays = prompt_arrays(
+        prompts,
+        num_prompts=batch_size,
+        num_positions=config.prompt.max_prompt_tokens,
+    )
+    keys_B = group_keys(
+        problems,
+        seed=config.run.seed,
+        purpose=PURPOSE_EVALUATE,
+        step=step,
+        num_prompts=batch_size,
+        group_size=group_size,
+    )
+    rollouts = sample(
+        params,
+        arrays,
+        keys_B,
+        jnp.float32(config.evaluation.temperature),
+        jnp.int32(step),
+        architecture=policy.architecture,
+        settings=policy.sampler(
+            group_size=group_size,
+            max_new_tokens=config.sampling.max_new_tokens,
+            is_greedy=is_greedy,
+        ),
+    )
+    groups = sampled_groups(policy, problems, prompts, rollouts)
+    return score_groups(scorer, groups)
+
+
+def score_groups(scorer: Scorer, groups: Sequence[Group]) -> list[Group]:
+    """The groups with their scores: all submitted, then collected in order."""
+    futures = [scorer.submit(group) for group in groups]
+    return [
+        Group(
+            problem=group.problem,
+            prompts=group.prompts,
+            completions=group.completions,
+            scores=tuple(future.result()),
+        )
+        for group, future in zip(groups, futures, strict=True)
+    ]
+
+
+def greedy_results(groups: Sequence[Group]) -> Evaluation:
+    """Exact match and shares of error classes of greedy completions."""
+    classes = [group.scores[0].error_class for group in groups]
+    lengths = [len(group.completions[0].token_ids) for group in groups]
+    clipped = [group.completions[0].finish_reason == "length" for group in groups]
+    results = {"exact_match": _mean([c == "exact" for c in classes])}
+    for name in LITERAL_CLASSES:
+        results[f"taxonomy/{name}"] = _mean([c == name for c in classes])
+    results["mean_length"] = _mean(lengths)
+    results["clipped_ratio"] = _mean(clipped)
+    return results
+
+
+def sampled_results(groups: Sequence[Group], e: EvaluationConfig) -> Evaluation:
+    """pass@k and shares of dead groups from samples."""
+    counts = [
+        sum(s.verdict is not None and s.verdict.is_correct for s in group.scores)
+        for group in groups
+    ]
+    n = e.samples_per_problem
+    results = {
+        f"pass@{k}": _mean([pass_at_k(n, count, k) for count in counts])
+        for k in e.pass_at
+    }
+    results["groups/all_wrong"] = _mean([count == 0 for count in counts])
+    results["groups/mixed"] = _mean([0 < count < n for count in counts])
+    results["groups/all_correct"] = _mean([count == n for count in counts])
+    return results
+
+
+def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
+    """Unbiased estimate of the chance that one of k samples is correct.
+
+        pass@k = 1 - C(n - c, k) / C(n, k)
+
+    Args:
+      num_samples: n, at least k.
+      num_correct: c, in [0, n].
+      k: At least 1.
+
+    Example:
+      >>> pass_at_k(8, 2, 1), pass_at_k(8, 2, 8), pass_at_k(8, 0, 4)
+      (0.25, 1.0, 0.0)
+
+    Reference:
+      Chen et al., Evaluating Large Language Models Trained on Code, 2021,
+      https://arxiv.org/abs/2107.03374, equation 1.
+    """
+    assert 1 <= k <= num_samples, f"pass@{k} from {num_samples} samples"
+    wrong = num_samples - num_correct
+    return 1.0 - math.comb(wrong, k) / math.comb(num_samples, k)
+
+
+def _mean(values: Sequence[float]) -> dict[str, float]:
+    """The mean and its standard error over problems."""
+    array = np.asarray(values, np.float64)
+    se = array.std(ddof=1) / math.sqrt(len(array)) if len(array) > 1 else 0.0
+    return {"value": float(array.mean()), "se": float(se)}

@@ -1,0 +1,41 @@
+"""Problem and completion to verdict. Each kind of problem has its own judge."""
+
+from typing import TYPE_CHECKING
+
+from jaxgrpo.host.judge.literal import judge_literal
+from jaxgrpo.host.records import Completion, Problem, ProblemKind, Verdict
+
+if TYPE_CHECKING:
+    from jaxgrpo.host.sandbox import Sandbox
+
+JUDGED_KINDS: tuple[ProblemKind, ...] = ("output",)
+"""Kinds of problems that have a judge."""
+SANDBOXED_KINDS: tuple[ProblemKind, ...] = ("trace", "stdin", "call", "assert")
+"""Kinds whose completions are programs that have to be run."""
+INFRA_CLASS = "infra"
+"""Error class of a verdict that could not be reached for reasons of our own."""
+
+
+def check_kind(problem: Problem) -> None:
+    """Raises ValueError if no judge exists for the problem's kind."""
+    if problem.kind not in JUDGED_KINDS:
+        raise ValueError(
+            f"problem {problem.id!r} is of kind {problem.kind!r}, which has no judge. "
+            f"Use problems of kind {', '.join(map(repr, JUDGED_KINDS))}."
+        )
+
+
+def judge(
+    problem: Problem, completion: Completion, sandbox: "Sandbox | None" = None
+) -> Verdict:
+    """Returns the verdict on one completion of a problem.
+
+    The text decides, also where the completion was cut off by its token budget.
+
+    Args:
+      problem: Its kind chooses the judge.
+      completion: Only its text is looked at.
+      sandbox: Runs the programs of SANDBOXED_KINDS; other kinds need none.
+    """
+    check_kind(problem)
+    return judge_literal(completion.text, problem.reference)

@@ -1,0 +1,292 @@
+"""The child: runs one program as `__main__` and leaves a report of how it ended.
+
+Loaded by the zygote: standard library only. Everything here shares a process with the
+program, which may change any of it. That is harmless: nothing here decides a verdict,
+and what a program can forge is only what it could have printed or returned.
+"""
+
+import atexit
+import builtins
+import ctypes
+import json
+import linecache
+import mmap
+import os
+import random
+import struct
+import sys
+import threading
+import time
+import traceback
+import types
+from collections.abc import Callable
+from typing import NoReturn
+
+from . import plain_data
+
+FILENAME = "solution.py"
+REPORT_BYTES = 1 << 16
+MESSAGE_CHARACTERS = 500
+SHOWN_FRAMES = 32
+LIBC_EXIT = ctypes.CDLL(None)._exit
+"""Not `os._exit`, which a program may replace so that its process lives on."""
+FRAME_HEADER = struct.Struct("<I")
+"""Length in bytes, before each message on the channel of calls."""
+FAILED_FLUSH_CODE = 120
+BALLAST_BYTES = 4 << 20
+"""Freed when memory runs out, so that the report can still be written."""
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process at once; the program cannot make it return."""
+    while True:
+        LIBC_EXIT(code & 0xFF)
+
+
+def open_streams() -> None:
+    """Standard streams as the interpreter makes them for files, in UTF-8."""
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", newline="\n", closefd=False)
+    sys.stderr = open(
+        2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
+    )
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+
+
+def settle() -> None:
+    """Makes the interpreter look freshly started to the program."""
+    open_streams()
+    seed_random()
+    # Programs print big integers. The owner keeps the limit.
+    sys.set_int_max_str_digits(0)
+
+
+def fresh_main_module() -> types.ModuleType:
+    """An empty `__main__`, as for a script."""
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=FILENAME, __builtins__=builtins, __annotations__={})
+    sys.modules["__main__"] = module
+    sys.argv = [FILENAME]
+    return module
+
+
+def seed_random() -> None:
+    """Makes unseeded random numbers the same in every run, so that verdicts are."""
+    random.seed(0)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(0)
+
+
+class Report:
+    """How the program ended, for the owner: shared memory it reads afterwards."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.memory = mmap.mmap(descriptor, REPORT_BYTES)
+        self.ballast: bytearray | None = bytearray(BALLAST_BYTES)
+
+    def write(self, stage: str, error: BaseException) -> None:
+        """Notes an uncaught exception; what does not fit is left out."""
+        self.ballast = None
+        text = json.dumps(describe(stage, error)).encode()
+        self.memory[: len(text)] = text
+
+
+def describe(stage: str, error: BaseException) -> dict[str, object]:
+    """Type, message and place of an exception, as plain data."""
+    try:
+        message = str(error)[:MESSAGE_CHARACTERS]
+    except BaseException:
+        message = ""
+    found: dict[str, object] = {
+        "stage": stage,
+        "type": type(error).__name__[:MESSAGE_CHARACTERS],
+        "message": message,
+        "is_memory": isinstance(error, MemoryError),
+        "is_output": isinstance(error, plain_data.TooMuchDataError),
+    }
+    if isinstance(error, SyntaxError) and stage == "compile":
+        found["message"] = str(error.msg)[:MESSAGE_CHARACTERS]
+        found["line"], found["end_line"] = error.lineno, error.end_lineno
+        # The interpreter counts characters from 1, and 0 where it does not know.
+        found["column"] = error.offset - 1 if error.offset else None
+        found["end_column"] = error.end_offset - 1 if error.end_offset else None
+        return found
+    found["line"] = program_line(error)
+    return found
+
+
+def program_line(error: BaseException) -> int | None:
+    """The innermost line of the program that the exception passed through."""
+    line = None
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == FILENAME:
+            line = step.tb_lineno
+        step = step.tb_next
+    return line
+
+
+def show(error: BaseException) -> None:
+    """Prints a traceback on standard error, the sandbox's own frames left out."""
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code.co_filename != FILENAME:
+        step = step.tb_next
+    try:
+        traceback.print_exception(type(error), error, step, limit=-SHOWN_FRAMES)
+    except BaseException:
+        return
+
+
+def exit_code(request: SystemExit) -> int:
+    """The code a process ends with on `sys.exit(...)`."""
+    if request.code is None:
+        return 0
+    if isinstance(request.code, int):
+        return request.code & 0xFF
+    print(request.code, file=sys.stderr)
+    return 1
+
+
+def compile_or_leave(source: bytes, report: Report) -> types.CodeType:
+    """The program's code; ends this process where it is none."""
+    text = source.decode("utf-8", "replace")
+    linecache.cache[FILENAME] = (len(text), None, text.splitlines(True), FILENAME)
+    try:
+        return compile(source, FILENAME, "exec", dont_inherit=True)
+    except BaseException as error:
+        report.write("compile", error)
+        show(error)
+        leave(1)
+
+
+def wind_down(module: types.ModuleType) -> int:
+    """Waits for threads, runs exit handlers and flushes, as the interpreter does.
+
+    Returns:
+      The interpreter's exit code for output that could not be written, or 0.
+    """
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+    atexit._run_exitfuncs()
+    code = 0 if flush_output() else FAILED_FLUSH_CODE
+    # Files that the program opened are flushed by being dropped.
+    module.__dict__.clear()
+    return code
+
+
+def run_main(source: bytes, report: Report) -> NoReturn:
+    """Runs the program as a script would run, then ends the process."""
+    module = fresh_main_module()
+    program = compile_or_leave(source, report)
+    code = 1
+    try:
+        exec(program, module.__dict__)
+        code = 0
+    except SystemExit as request:
+        code = exit_code(request)
+        if code:
+            report.write("run", request)
+    except BaseException as error:
+        report.write("run", error)
+        show(error)
+    code = wind_down(module) or code
+    leave(code)
+
+
+def read_all(descriptor: int) -> bytes:
+    """A passed file's content from its beginning."""
+    size = os.fstat(descriptor).st_size
+    content = b""
+    while len(content) < size:
+        piece = os.pread(descriptor, size - len(content), len(content))
+        assert piece, "the program's file is shorter than its size"
+        content += piece
+    return content
+
+
+def run_calls(source: bytes, report: Report, channel: int, max_bytes: int) -> NoReturn:
+    """Runs the program's top level once, then one call after the other."""
+    module = fresh_main_module()
+    program = compile_or_leave(source, report)
+    try:
+        exec(program, module.__dict__)
+    except BaseException as error:
+        report.write("run", error)
+        show(error)
+        flush_output()
+        leave(1)
+    flush_output()
+    write_frame(channel, b"{}")
+    while (frame := read_frame(channel)) is not None:
+        write_frame(channel, answer_call(module, report, frame, max_bytes))
+    leave(0)
+
+
+def answer_call(
+    module: types.ModuleType, report: Report, frame: bytes, max_bytes: int
+) -> bytes:
+    """The reply to one call: its value, or the exception it ended with."""
+    request = json.loads(frame)
+    arguments = plain_data.untagged(request["arguments"])
+    assert isinstance(arguments, list), "arguments come as a list"
+    started = time.process_time()
+    try:
+        value = named_function(module, request["function"])(*arguments)
+        text = plain_data.to_bytes(value, max_bytes).decode()
+        field = "value"
+    except BaseException as error:
+        report.ballast = None
+        text = json.dumps(describe("call", error))
+        field = "error"
+        show(error)
+    cpu_s = time.process_time() - started
+    flush_output()
+    return f'{{"cpu_s": {cpu_s!r}, "{field}": {text}}}'.encode()
+
+
+def named_function(module: types.ModuleType, name: str) -> Callable:
+    """A top-level function, or `Class.method` of a fresh instance."""
+    owner, _, method = name.rpartition(".")
+    found = module if not owner else getattr(module, owner)()
+    if not hasattr(found, method):
+        raise NameError(f"name {name!r} is not defined")
+    return getattr(found, method)
+
+
+def flush_output() -> bool:
+    """Hands on what was printed so far; False where that failed."""
+    is_flushed = True
+    for stream in (sys.stdout, sys.__stdout__, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            is_flushed = False
+    return is_flushed
+
+
+def read_frame(channel: int) -> bytes | None:
+    """The next frame; None at the end."""
+    header = read_exactly(channel, FRAME_HEADER.size)
+    if len(header) < FRAME_HEADER.size:
+        return None
+    (size,) = FRAME_HEADER.unpack(header)
+    return read_exactly(channel, size)
+
+
+def read_exactly(channel: int, size: int) -> bytes:
+    """The next bytes of a channel; fewer at its end."""
+    content = b""
+    while len(content) < size:
+        piece = os.read(channel, size - len(content))
+        if not piece:
+            break
+        content += piece
+    return content
+
+
+def write_frame(channel: int, content: bytes) -> None:
+    """Sends one message."""
+    view = memoryview(FRAME_HEADER.pack(len(content)) + content)
+    while view:
+        view = view[os.write(channel, view) :]

@@ -1,0 +1,209 @@
+"""What a child gives up for good before it runs a program.
+
+Loaded by the zygote: standard library only. The order matters: limits and Landlock
+need calls that the seccomp filter takes away, so the filter comes last.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import math
+import os
+import resource
+import sys
+import sysconfig
+from dataclasses import dataclass
+from glob import glob
+
+from . import landlock, seccomp
+from .linux import (
+    die_with_parent,
+    drop_capabilities,
+    forbid_dumps,
+    forbid_new_privileges,
+    libc,
+    raise_for_errno,
+)
+from .syscalls import Architecture
+
+LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
+READABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+WRITABLE_DEVICES = ("/dev/null",)
+SECCOMP_SET_MODE_FILTER = 1
+MAX_OPEN_FILES = 64
+MAX_THREADS = 128
+MAX_DESCRIPTORS = 1 << 12
+FIRST_KEPT_DESCRIPTOR = 16
+STACK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What every child of one zygote is confined by; prepared once."""
+
+    architecture: Architecture | None
+    """None where no table of call numbers exists: no Landlock and no filter."""
+    ruleset: int | None
+    """Descriptor of the Landlock rules; None below level B."""
+    filter_code: bytes
+    """The seccomp filter; empty at level D."""
+    filter_holes: tuple[int, ...]
+    base_bytes: int
+    """Address space of the idle zygote; a program's budget comes on top. 0 where the
+    system does not tell (macOS): then memory is not limited."""
+    has_own_user: bool
+    """Whether the user id is the sandbox's own, so that RLIMIT_NPROC counts only us."""
+
+    @property
+    def max_watched_threads(self) -> float:
+        """Threads a child may have; infinite where the kernel counts them."""
+        return math.inf if self.has_own_user else MAX_THREADS
+
+
+def limits_only() -> Confinement:
+    """Level D: nothing but resource limits."""
+    return Confinement(
+        architecture=None,
+        ruleset=None,
+        filter_code=b"",
+        filter_holes=(),
+        base_bytes=address_space_bytes(),
+        has_own_user=False,
+    )
+
+
+def full_confinement(
+    architecture: Architecture,
+    *,
+    has_landlock: bool,
+    package_paths: list[str],
+    base_bytes: int,
+    has_own_user: bool,
+) -> Confinement:
+    """Levels A to C: Landlock where asked for, and the system call filter."""
+    ruleset = landlock_rules(architecture, package_paths) if has_landlock else None
+    code, holes = seccomp.build_filter(architecture, read_only_open=not has_landlock)
+    return Confinement(
+        architecture=architecture,
+        ruleset=ruleset,
+        filter_code=code,
+        filter_holes=holes,
+        base_bytes=base_bytes,
+        has_own_user=has_own_user,
+    )
+
+
+def python_folders() -> list[str]:
+    """Folders a Python program needs to read: libraries and the standard library."""
+    stdlib = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    prefix = os.path.join(sys.base_prefix, "lib")
+    folders = [*LIBRARY_FOLDERS, prefix, *sorted(stdlib)]
+    return [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
+
+
+def site_folders(folders: list[str]) -> tuple[str, ...]:
+    """Folders of installed packages below the given ones; never shown to a program."""
+    patterns = [
+        os.path.join(folder, *middle, name)
+        for folder in folders
+        for middle in ((), ("python*",))
+        for name in ("site-packages", "dist-packages")
+    ]
+    return tuple(sorted({path for pattern in patterns for path in glob(pattern)}))
+
+
+def address_space_bytes() -> int:
+    """Address space of this process now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[0]) * resource.getpagesize()
+    except FileNotFoundError:
+        return 0
+
+
+def landlock_rules(architecture: Architecture, package_paths: list[str]) -> int:
+    """Rules for the standard library, the allowed packages and harmless devices."""
+    folders = python_folders()
+    excluded = site_folders(folders)
+    readable = [
+        path
+        for folder in folders
+        if not os.path.islink(folder)
+        for path in landlock.covering_paths(folder, excluded)
+    ]
+    ruleset = landlock.read_only_ruleset(
+        architecture,
+        readable=[*readable, *package_paths, *READABLE_DEVICES],
+        listable=folders,
+        writable=list(WRITABLE_DEVICES),
+    )
+    # Out of the way of the child's own descriptors, which are put at fixed places.
+    moved = fcntl.fcntl(ruleset, fcntl.F_DUPFD_CLOEXEC, FIRST_KEPT_DESCRIPTOR)
+    os.close(ruleset)
+    return moved
+
+
+def set_limit(kind: int, value: int) -> None:
+    """Sets a resource limit, soft and hard alike, never above the present hard one."""
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def set_limits(
+    confinement: Confinement, *, cpu_s: int, memory_bytes: int, file_bytes: int
+) -> None:
+    """Sets the resource limits of this process for good.
+
+    Args:
+      confinement: Supplies the address space that comes free.
+      cpu_s: Processor seconds after which the kernel kills the process.
+      memory_bytes: Address space beyond that of the idle zygote.
+      file_bytes: Largest size a file can grow to: bounds the output.
+    """
+    with contextlib.suppress(ValueError):  # A lower hard limit stands.
+        set_limit(resource.RLIMIT_STACK, STACK_BYTES)
+    if confinement.base_bytes:
+        set_limit(resource.RLIMIT_AS, confinement.base_bytes + memory_bytes)
+    set_limit(resource.RLIMIT_CPU, cpu_s)
+    set_limit(resource.RLIMIT_FSIZE, file_bytes)
+    set_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+    set_limit(resource.RLIMIT_CORE, 0)
+    if confinement.has_own_user:
+        set_limit(resource.RLIMIT_NPROC, MAX_THREADS)
+    for name in ("RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"):
+        if hasattr(resource, name):
+            set_limit(getattr(resource, name), 0)
+
+
+def confine(confinement: Confinement, *, first_closed: int) -> None:
+    """Takes privileges, files and system calls from this process for good.
+
+    Args:
+      confinement: What to be confined by.
+      first_closed: This descriptor and all above it are closed.
+    """
+    architecture = confinement.architecture
+    if architecture is None:
+        os.closerange(first_closed, MAX_DESCRIPTORS)
+        return
+    die_with_parent()
+    forbid_dumps()
+    forbid_new_privileges()
+    drop_capabilities(architecture.numbers["capset"])
+    if confinement.ruleset is not None:
+        landlock.enforce_ruleset(architecture, confinement.ruleset)
+    os.closerange(first_closed, MAX_DESCRIPTORS)
+    if confinement.filter_code:
+        _install_filter(confinement, architecture)
+
+
+def _install_filter(confinement: Confinement, architecture: Architecture) -> None:
+    code = seccomp.fill_in_pid(
+        confinement.filter_code, confinement.filter_holes, os.getpid()
+    )
+    program = seccomp.filter_program(code)
+    number = architecture.numbers["seccomp"]
+    result = libc().syscall(number, SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(program))
+    raise_for_errno(result, "seccomp")

@@ -1,0 +1,288 @@
+"""A pool of worker processes that turns groups of completions into scores."""
+
+import os
+import select
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from jaxgrpo.host.judge import check_kind
+from jaxgrpo.host.messages import Answer, Job, SandboxSettings, Setup
+from jaxgrpo.host.records import Group, Score
+from jaxgrpo.host.rewards import load_rewards
+from jaxgrpo.host.scoring import abstaining_score, infra_verdict
+from jaxgrpo.host.verdict_cache import VerdictCache
+from jaxgrpo.host.worker_process import WorkerProcess
+
+MAX_WORKERS = 8
+"""Workers that `num_workers=0` starts at most."""
+MAX_ATTEMPTS = 2
+"""Workers that may die over one job before it abstains."""
+MAX_FAILED_STARTS = 3
+"""Workers that may die in a row before they are ready."""
+CACHE_BYTES = 256 * 2**20
+"""Memory for verdicts already reached."""
+_TICK_S = 0.05
+_GRACE_S = 2.0
+
+
+class ScoreFuture:
+    """The scores of one submitted group, once they are there."""
+
+    def __init__(self, scorer: "Scorer"):
+        self._scorer = scorer
+        self._scores: list[Score] | None = None
+
+    def result(self) -> list[Score]:
+        """Returns one score per completion, in the group's order; waits for them.
+
+        Always returns: a group that cannot be scored within the deadline, or that
+        workers die over, gets scores that abstain and say why.
+        """
+        if self._scores is None:
+            self._scorer._wait_for(self)
+        assert self._scores is not None
+        return self._scores
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `result` would return at once."""
+        return self._scores is not None
+
+
+class Scorer:
+    """Scores groups of completions in worker processes.
+
+    Build it before jax is started: workers are fresh processes, started with exec,
+    never forks of a process that computes. Work is done inside `submit` and `result`
+    and by the workers; there are no threads. Any thread may call.
+
+    Args:
+      num_workers: Worker processes; 0 takes one per CPU core, at most MAX_WORKERS.
+      rewards: Names of the rewards to compute, in the order that scores keep.
+      deadline_s: Seconds that one group may take a worker; a group that takes longer
+        abstains, and its worker is replaced.
+      sandbox: How programs are confined and limited.
+
+    Example:
+      >>> with Scorer(num_workers=1, rewards=["exact"], deadline_s=60.0,
+      ...             sandbox=SandboxSettings()) as scorer:
+      ...     scorer.counters()["groups"]
+      0
+    """
+
+    def __init__(
+        self,
+        *,
+        num_workers: int,
+        rewards: Sequence[str],
+        deadline_s: float,
+        sandbox: SandboxSettings,
+    ):
+        if num_workers < 0:
+            raise ValueError(f"num_workers is {num_workers}. Set it to 0 or more.")
+        if not deadline_s > 0:
+            raise ValueError(f"deadline_s is {deadline_s}. Set it to more than 0.")
+        self._setup = Setup(
+            rewards=tuple(load_rewards(rewards)),
+            deadline_s=deadline_s,
+            sandbox=sandbox,
+            parent_pid=os.getpid(),
+        )
+        # Guards everything below; notified when jobs are done or a pump ends.
+        self._changed = threading.Condition(threading.Lock())
+        self._is_pumping = False
+        self._failure = ""
+        self._queue: deque[Job] = deque()
+        self._futures: dict[int, ScoreFuture] = {}
+        self._num_deaths: Counter[int] = Counter()
+        self._num_failed_starts = 0
+        self._cache = VerdictCache(CACHE_BYTES)
+        names = ("groups", "rows", "infra", "restarts", "cache_hits")
+        self._counters: dict[str, int] = dict.fromkeys(names, 0)
+        self._workers: list[WorkerProcess] = []
+        try:
+            for _ in range(num_workers or min(_num_cores(), MAX_WORKERS)):
+                self._workers.append(WorkerProcess(self._setup))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Scorer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """Process ids of the workers."""
+        with self._changed:
+            return tuple(worker.pid for worker in self._workers)
+
+    def counters(self) -> dict[str, int]:
+        """Returns totals since the start.
+
+        groups and rows submitted; rows with an INFRA verdict (`infra`); workers that
+        were replaced (`restarts`); rows whose verdict was known without asking the
+        judge (`cache_hits`).
+        """
+        with self._changed:
+            return dict(self._counters)
+
+    def submit(self, group: Group) -> ScoreFuture:
+        """Hands a group to the workers and returns at once.
+
+        Args:
+          group: Its problem must be of a kind that has a judge.
+        """
+        check_kind(group.problem)
+        with self._changed:
+            self._raise_failure()
+            future = ScoreFuture(self)
+            job = self._job(group)
+            self._futures[job.id] = future
+            self._queue.append(job)
+            self._take_answers()
+            self._dispatch()
+        return future
+
+    def close(self) -> None:
+        """Ends all workers, also busy ones. Open futures raise from then on."""
+        with self._changed:
+            self._failure = self._failure or "the scorer is closed"
+            workers, self._workers = self._workers, []
+            self._changed.notify_all()
+        for worker in workers:
+            worker.hang_up()
+        for worker in workers:
+            worker.end(_GRACE_S)
+
+    def _wait_for(self, future: ScoreFuture) -> None:
+        with self._changed:
+            while not future.is_done:
+                self._raise_failure()
+                if self._is_pumping:
+                    self._changed.wait()
+                else:
+                    self._pump()
+
+    def _raise_failure(self) -> None:
+        if self._failure:
+            raise RuntimeError(f"{self._failure}. Start a new scorer.")
+
+    def _pump(self) -> None:
+        """Waits for news of any worker, without the lock, and deals with it."""
+        poll = select.poll()
+        for worker in self._workers:
+            poll.register(*worker.poll_request)
+        self._is_pumping = True
+        self._changed.release()
+        try:
+            poll.poll(_TICK_S * 1e3)
+        finally:
+            self._changed.acquire()
+            self._is_pumping = False
+            self._changed.notify_all()
+        self._take_answers()
+        self._dispatch()
+
+    # From here on, every method is called with the lock held.
+
+    def _job(self, group: Group) -> Job:
+        verdicts = tuple(
+            self._cache.get(group.problem, completion.text)
+            for completion in group.completions
+        )
+        unjudged = {
+            completion.text
+            for completion, verdict in zip(group.completions, verdicts, strict=True)
+            if verdict is None
+        }
+        job_id = self._counters["groups"]
+        self._counters["groups"] += 1
+        self._counters["rows"] += len(verdicts)
+        self._counters["cache_hits"] += len(verdicts) - verdicts.count(None)
+        self._counters["cache_hits"] += verdicts.count(None) - len(unjudged)
+        return Job(
+            id=job_id,
+            problem=group.problem,
+            completions=group.completions,
+            verdicts=verdicts,
+        )
+
+    def _dispatch(self) -> None:
+        while self._queue:
+            # A worker that is still loading only gets jobs if all are.
+            ready = [worker for worker in self._workers if worker.is_ready]
+            takers = [worker for worker in ready or self._workers if worker.takes_jobs]
+            if not takers:
+                break
+            min(takers, key=lambda worker: len(worker.jobs)).give(self._queue.popleft())
+
+    def _take_answers(self) -> None:
+        for index, worker in enumerate(self._workers):
+            for job, answer, size in worker.answers():
+                self._num_failed_starts = 0
+                self._remember(job, answer, size)
+                self._finish(job, list(answer.scores))
+            if worker.is_gone or worker.is_late:
+                self._replace(index)
+
+    def _remember(self, job: Job, answer: Answer, size: int) -> None:
+        share = size // max(1, len(answer.scores))
+        for completion, score in zip(job.completions, answer.scores, strict=True):
+            assert score.verdict is not None
+            self._cache.put(job.problem, completion.text, score.verdict, share)
+
+    def _finish(self, job: Job, scores: list[Score]) -> None:
+        assert len(scores) == len(job.completions)
+        self._counters["infra"] += sum(
+            score.verdict is not None and score.verdict.status == "INFRA"
+            for score in scores
+        )
+        self._num_deaths.pop(job.id, None)
+        self._futures.pop(job.id)._scores = scores
+        self._changed.notify_all()
+
+    def _abstain(self, job: Job, reason: str) -> None:
+        score = abstaining_score(self._setup.rewards, infra_verdict(reason), reason)
+        self._finish(job, [score] * len(job.completions))
+
+    def _replace(self, index: int) -> None:
+        """Ends a worker that is dead or late, and starts another in its place."""
+        worker = self._workers[index]
+        was_late = worker.is_late
+        status = worker.end()
+        self._counters["restarts"] += 1
+        if not worker.is_ready:
+            self._note_failed_start(status)
+        elif worker.jobs:
+            self._blame(worker.jobs[0], was_late or status == -signal.SIGALRM, status)
+        # The jobs behind the first one had not been begun.
+        unfinished = [job for job in worker.jobs if job.id in self._futures]
+        self._queue.extendleft(reversed(unfinished))
+        self._workers[index] = WorkerProcess(self._setup)
+
+    def _note_failed_start(self, status: int) -> None:
+        self._num_failed_starts += 1
+        if self._num_failed_starts >= MAX_FAILED_STARTS:
+            self._failure = (
+                f"{self._num_failed_starts} scoring workers in a row ended before they "
+                f"were ready, the last with exit status {status}; see their messages"
+            )
+
+    def _blame(self, job: Job, is_late: bool, status: int) -> None:
+        """Lets a job abstain that a worker was late or died with for good."""
+        self._num_deaths[job.id] += 1
+        if is_late:
+            self._abstain(job, f"no scores within {self._setup.deadline_s:g} s")
+        elif self._num_deaths[job.id] >= MAX_ATTEMPTS:
+            self._abstain(
+                job, f"{MAX_ATTEMPTS} workers died, the last with exit status {status}"
+            )
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,132 @@
+"""Batches of examples for the supervised mode, sorted by length without bias.
+
+Problems come in windows of several batches; within a window they are sorted by
+length, cut into batches, and the batches shuffled. Padding shrinks to a few per cent,
+few widths are compiled, and every problem of the stream is seen once per epoch.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxgrpo.config import SupervisedStage
+from jaxgrpo.device.supervised import Examples
+from jaxgrpo.host.records import Problem
+from jaxgrpo.policy import Policy
+from jaxgrpo.problems.output_prediction.notation import foreign_notation
+from jaxgrpo.problems.stream import ProblemStream
+
+WINDOW_BATCHES = 16
+"""Batches that are sorted together."""
+WIDTH_STEP = 16
+"""Widths are multiples of this: few shapes to compile, little padding."""
+
+
+class ExampleStream(Iterator[Examples]):
+    """An endless iterator over batches of examples, with a position.
+
+    Args:
+      problems: What to imitate the references of.
+      policy: Encodes.
+      stage: How answers are written.
+      batch_size: Examples of a batch.
+      max_prompt_tokens: Longer prompts are left out, and counted.
+      seed: Decides the order.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        policy: Policy,
+        stage: SupervisedStage,
+        *,
+        batch_size: int,
+        max_prompt_tokens: int,
+        seed: int,
+    ):
+        self._stream = ProblemStream(
+            problems, batch_size=batch_size * WINDOW_BATCHES, seed=seed
+        )
+        self._policy = policy
+        self._stage = stage
+        self._batch_size = batch_size
+        self._max_prompt_tokens = max_prompt_tokens
+        self._seed = seed
+        self._window = 0
+        self._window_start = self._stream.state_dict()
+        self._batches: list[Examples] = []
+        self._num_used = 0
+        self.num_dropped = 0
+        """Examples left out so far because their prompt is too long."""
+
+    def __next__(self) -> Examples:
+        if self._num_used == len(self._batches):
+            self._window_start = self._stream.state_dict()
+            self._open_window()
+            self._num_used = 0
+        self._num_used += 1
+        return self._batches[self._num_used - 1]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position, as JSON can hold it."""
+        return {
+            "stream": self._window_start,
+            "window": self._window,
+            "used": self._num_used,
+            "dropped": self.num_dropped,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes to a position of a stream made with the same arguments."""
+        self._stream.load_state_dict(state["stream"])
+        self._window_start = state["stream"]
+        self._window = state["window"]
+        self._batches, self._num_used = [], 0
+        if state["used"]:
+            self._window -= 1  # opening the window again counts it again
+            self._open_window()
+            self._num_used = state["used"]
+        self.num_dropped = state["dropped"]
+
+    def close(self) -> None:
+        """Releases the iterator."""
+        self._stream.close()
+
+    def _open_window(self) -> None:
+        examples = [self._example(problem) for problem in next(self._stream)]
+        kept = [e for e in examples if e[0] <= self._max_prompt_tokens]
+        self.num_dropped += len(examples) - len(kept)
+        kept.sort(key=lambda example: len(example[1]))
+        parts = [
+            kept[start : start + self._batch_size]
+            for start in range(0, len(kept), self._batch_size)
+        ]
+        order = np.random.default_rng((self._seed, self._window)).permutation(
+            len(parts)
+        )
+        self._batches = [_padded(parts[i], self._batch_size) for i in order]
+        self._window += 1
+
+    def _example(self, problem: Problem) -> tuple[int, np.ndarray]:
+        """Length of the prompt, and the ids of prompt and completion."""
+        prompt_ids = self._policy.encode(problem).token_ids
+        target = problem.reference
+        if self._stage.notation == "mixed":
+            target = foreign_notation(target, problem.id, self._stage.mixed_share)
+        target_ids = self._policy.tokenizer(target, add_special_tokens=False)
+        end = [self._policy.eos_ids[0]]
+        ids = np.concatenate([prompt_ids, target_ids["input_ids"], end])
+        return len(prompt_ids), ids.astype(np.int32)
+
+
+def _padded(examples: Sequence[tuple[int, np.ndarray]], num_rows: int) -> Examples:
+    longest = max(len(ids) for _, ids in examples)
+    width = -(-longest // WIDTH_STEP) * WIDTH_STEP
+    token_ids_BS = np.zeros((num_rows, width), np.int32)
+    prompt_lengths_B = np.zeros((num_rows,), np.int32)
+    lengths_B = np.zeros((num_rows,), np.int32)
+    for row, (prompt_length, ids) in enumerate(examples):
+        token_ids_BS[row, : len(ids)] = ids
+        prompt_lengths_B[row], lengths_B[row] = prompt_length, len(ids)
+    return Examples(token_ids_BS, prompt_lengths_B, lengths_B)

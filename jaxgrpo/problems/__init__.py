@@ -1,0 +1,1 @@
+"""Data sets of problems, and the stream that training draws from."""

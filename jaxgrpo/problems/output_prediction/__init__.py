@@ -1,0 +1,1 @@
+"""The built-in data set: what does this call return?"""

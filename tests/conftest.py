@@ -1,0 +1,50 @@
+"""Settings of every test: eight fake CPU devices, strict shapes, one thread.
+
+They are made before jax is imported anywhere, also in child processes.
+"""
+
+import os
+import tempfile
+
+# The tests' own caches: what is compiled once serves the whole session, and nothing
+# is read from or left in the user's folders.
+_CACHE_FOLDER = tempfile.TemporaryDirectory(prefix="jaxgrpo-tests-")
+
+os.environ.update(
+    JAX_PLATFORMS="cpu",
+    JAX_NUM_CPU_DEVICES="8",
+    JAX_NUMPY_RANK_PROMOTION="raise",
+    JAX_COMPILATION_CACHE_DIR=os.path.join(_CACHE_FOLDER.name, "jax"),
+    JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.5",
+    OMP_NUM_THREADS="1",
+    OPENBLAS_NUM_THREADS="1",
+    HF_HUB_OFFLINE="1",
+    TRANSFORMERS_NO_ADVISORY_WARNINGS="1",
+    TOKENIZERS_PARALLELISM="false",
+    WANDB_MODE="offline",
+    TF_CPP_MIN_LOG_LEVEL="2",
+)
+
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def key() -> Any:
+    """A random key, the same for every test."""
+    import jax
+
+    return jax.random.key(0)
+
+
+@pytest.fixture(scope="session")
+def session_cache() -> Path:
+    """A folder for what several tests prepare once, such as a data set."""
+    return Path(_CACHE_FOLDER.name)
+
+
+def pytest_unconfigure() -> None:
+    """Removes the session's folders."""
+    _CACHE_FOLDER.cleanup()

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from jaxgrpo.host.judge import JUDGED_KINDS, SANDBOXED_KINDS, judge
+from jaxgrpo.host.records import Completion, Problem, ProblemKind
+
+
+def completion(text: str) -> Completion:
+    return Completion(
+        problem_id="p",
+        token_ids=np.zeros(1, np.int32),
+        text=text,
+        token_offsets=np.zeros((1, 2), np.int32),
+        finish_reason="length",
+        sampler_logprobs=np.zeros(1, np.float32),
+    )
+
+
+def test_output_problem_is_judged_as_a_literal():
+    problem = Problem(id="p", kind="output", prompt="", reference="[1, 2]")
+    assert judge(problem, completion("[1, 2]")).status == "OK"
+    assert judge(problem, completion("[1,2]")).error_class == "wrong_repr"
+
+
+@pytest.mark.parametrize("kind", set(SANDBOXED_KINDS) - set(JUDGED_KINDS))
+def test_kind_without_a_judge_is_named(kind: ProblemKind):
+    problem = Problem(id="p7", kind=kind, prompt="", reference="")
+    with pytest.raises(ValueError, match=f"'p7' is of kind '{kind}'"):
+        judge(problem, completion(""))

@@ -1,0 +1,186 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jaxgrpo.host.messages import Answer, Channel, Job, Ready, SandboxSettings, Setup
+from jaxgrpo.host.records import Completion, Group, Problem, Program, Verdict
+from jaxgrpo.host.rewards import load_rewards
+from jaxgrpo.host.worker import LazySandbox, scores_of_job
+
+UNSAFE = SandboxSettings(minimum_level="D", allow_unsafe=True)
+
+
+def job_of(group: Group, job_id: int = 0) -> Job:
+    return Job(
+        id=job_id,
+        problem=group.problem,
+        completions=group.completions,
+        verdicts=(None,) * len(group.completions),
+    )
+
+
+# What a worker does with a job.
+
+
+def test_scores_are_in_the_order_of_completions(make_group: Callable[..., Group]):
+    job = job_of(make_group("5", "6", "5", " 5", "five"))
+    scores = scores_of_job(job, load_rewards(["exact"]), LazySandbox(UNSAFE))
+    classes = ["wrong_value", "exact", "wrong_repr", "not_one_literal"]
+    assert [score.error_class for score in scores] == classes
+    assert [score.rewards["exact"] for score in scores] == [0.0, 1.0, 0.0, 0.0]
+    assert all({"judge", "rewards"} == set(score.timings) for score in scores)
+
+
+def test_known_verdict_is_not_asked_for_again(make_group: Callable[..., Group]):
+    group = make_group("5", "6", "6")
+    known = Verdict(status="OK", error_class="exact")
+    job = Job(
+        id=0,
+        problem=group.problem,
+        completions=group.completions,
+        verdicts=(known, None),
+    )
+    scores = scores_of_job(job, load_rewards(["exact"]), LazySandbox(UNSAFE))
+    assert [score.verdict for score in scores] == [known, known]
+
+
+def test_failing_judge_is_an_infrastructure_error(
+    make_completion: Callable[..., Completion],
+):
+    problem = Problem(id="p", kind="trace", prompt="", reference="")
+    group = Group(problem=problem, prompts=(), completions=(make_completion("x"),))
+    sandbox = LazySandbox(SandboxSettings(level="no such level"))
+    (score,) = scores_of_job(job_of(group), load_rewards(["exact"]), sandbox)
+    assert score.verdict is not None
+    assert score.verdict.status == "INFRA"
+    assert score.abstain_reason.startswith("ValueError: sandbox level 'no such level'")
+
+
+def test_failing_reward_abstains_for_its_row_only(make_group: Callable[..., Group]):
+    def picky(problem: Problem, completion: Completion, verdict: Verdict) -> float:
+        return 1.0 / (completion.text != "6")
+
+    job = job_of(make_group("5", "5", "6", "7"))
+    scores = scores_of_job(job, {"picky": picky}, LazySandbox(UNSAFE))
+    reasons = ["", "ZeroDivisionError: float division by zero", ""]
+    assert [score.abstain_reason for score in scores] == reasons
+    assert scores[1].error_class == "wrong_value"
+
+
+def test_sandbox_is_built_for_programs_only():
+    sandbox = LazySandbox(UNSAFE)
+    assert sandbox.for_kind("output") is None
+    try:
+        built = sandbox.for_kind("stdin")
+        assert built is not None
+        assert built is sandbox.for_kind("call")
+        assert built.run(Program(source="print(6 * 7)")).stdout == "42\n"
+    finally:
+        sandbox.close()
+
+
+# The process.
+
+
+class Started:
+    """A worker process and our end of its channel."""
+
+    def __init__(self, deadline_s: float):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jaxgrpo.host.worker", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                cwd=Path(__file__).parents[2],
+            )
+        self.channel = Channel(ours)
+        setup = Setup(
+            rewards=("exact", "similarity"),
+            deadline_s=deadline_s,
+            sandbox=SandboxSettings(),
+            parent_pid=os.getpid(),
+        )
+        self.channel.send(setup)
+        assert isinstance(self.next_message(), Ready)
+
+    def next_message(self) -> object:
+        while not (messages := self.channel.receive()):
+            assert not self.channel.is_closed
+            self.channel.wait(1.0)
+        ((message, _),) = messages
+        return message
+
+
+@pytest.fixture
+def start_worker() -> Iterator[Callable[[float], Started]]:
+    started: list[Started] = []
+
+    def start(deadline_s: float) -> Started:
+        started.append(Started(deadline_s))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.channel.close()
+        worker.process.kill()
+        worker.process.wait()
+
+
+def test_worker_answers_until_its_parent_hangs_up(
+    start_worker: Callable[[float], Started], make_group: Callable[..., Group]
+):
+    worker = start_worker(60.0)
+    for job_id in range(3):
+        worker.channel.send(job_of(make_group("5", "5"), job_id))
+        answer = worker.next_message()
+        assert isinstance(answer, Answer)
+        assert answer.id == job_id
+        assert answer.scores[0].rewards == {"exact": 1.0, "similarity": 1.0}
+    worker.channel.close()
+    assert worker.process.wait(30.0) == 0
+
+
+def test_worker_ignores_interruptions(
+    start_worker: Callable[[float], Started], make_group: Callable[..., Group]
+):
+    worker = start_worker(60.0)
+    worker.process.send_signal(signal.SIGINT)
+    worker.channel.send(job_of(make_group("5", "5")))
+    assert isinstance(worker.next_message(), Answer)
+
+
+def test_worker_loads_no_jax(start_worker: Callable[[float], Started]):
+    maps = Path(f"/proc/{start_worker(60.0).process.pid}/maps")
+    if not maps.exists():
+        pytest.skip("no /proc here")
+    assert "jax" not in maps.read_text()
+
+
+def test_busy_worker_without_a_parent_ends_at_its_deadline(
+    start_worker: Callable[[float], Started], endless_group: Group
+):
+    worker = start_worker(0.1)
+    worker.channel.send(job_of(endless_group))
+    started_s = time.monotonic()
+    worker.channel.close()
+    assert worker.process.wait(60.0) == -signal.SIGALRM
+    assert time.monotonic() - started_s < 30.0
+
+
+def test_worker_started_by_hand_says_who_starts_it():
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxgrpo.host.worker"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "jaxgrpo.host.scorer.Scorer" in done.stderr

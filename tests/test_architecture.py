@@ -1,0 +1,424 @@
+"""The house, checked: who may import whom, names that tell the truth, small files."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+PACKAGE = REPOSITORY / "jaxgrpo"
+LONGEST_FILE = 450
+LONGEST_FUNCTION = 80
+
+# A module imports only modules above it. device/ and host/ have a list each and never
+# see one another.
+
+DEVICE_ORDER = """
+device
+device.records
+device.model
+device.model.architecture
+device.model.attention
+device.model.decoder
+device.mesh
+device.head
+device.objective
+device.objective.choices
+device.objective.advantages
+device.objective.masks
+device.objective.metrics
+device.objective.credit
+device.objective.redistribution
+device.objective.pass_rates
+device.objective.ratios
+device.objective.aggregation
+device.objective.divergences
+device.objective.presets
+device.objective.correction
+device.objective.experimental
+device.objective.loss
+device.sampling
+device.sampling.keys
+device.sampling.sample
+device.optimizer
+device.supervised
+device.update
+"""
+
+HOST_ORDER = """
+host
+host.records
+host.prompts
+host.sandbox.levels
+host.sandbox.linux
+host.sandbox.syscalls
+host.sandbox.landlock
+host.sandbox.seccomp
+host.sandbox.confinement
+host.sandbox.namespaces
+host.sandbox.owner
+host.sandbox.plain_data
+host.sandbox.candidate
+host.sandbox.zygote
+host.sandbox.outcome
+host.sandbox.calls
+host.sandbox.sandbox
+host.sandbox.probe
+host.sandbox
+host.judge.literal_values
+host.judge.literal
+host.judge
+host.rewards
+host.rewards.exact
+host.rewards.similarity
+host.regroup
+host.messages
+host.scoring
+host.verdict_cache
+host.worker_process
+host.worker
+host.scorer
+"""
+
+JOINT_ORDER = """
+.
+process
+config_tables
+config_learning
+config
+config_toml
+config_fields
+config_help
+config_loading
+checkpoint
+weights
+wandb_run
+metrics_log
+rollout_table
+run_folder
+report
+report.style
+report.curves
+report.evaluation_table
+report.evaluation_chart
+console
+problems
+problems.output_prediction
+problems.output_prediction.grammar
+problems.output_prediction.generator
+problems.output_prediction.execution
+problems.output_prediction.assembly
+problems.output_prediction.driver
+problems.output_prediction.worker
+problems.output_prediction.notation
+problems.output_prediction.tokenizer
+problems.output_prediction.builder
+problems.progress
+problems.datasets
+problems.stream
+policy
+assembly
+batching
+imitation
+evaluate
+supervise
+sample
+train
+doctor
+cli
+"""
+
+KNOW_BOTH_MACHINES = {
+    "assembly",
+    "batching",
+    "evaluate",
+    "imitation",
+    "policy",
+    "sample",
+    "supervise",
+    "train",
+}
+"""The loop, its siblings, and what starts them."""
+
+DEVICE_MAY_LOAD = {"jax", "numpy", "jaxtyping"}
+DEVICE_EXTRAS = {
+    "jaxgrpo.device.model": {"flax"},
+    "jaxgrpo.device.optimizer": {"optax"},
+    "jaxgrpo.device.supervised": {"optax"},
+    "jaxgrpo.device.update": {"optax"},
+}
+HOST_MAY_LOAD = {"numpy"}
+HOST_MAY_LOAD_LAZILY = {"tokenizers", "transformers"}
+
+
+def names_in(order: str) -> list[str]:
+    return ["jaxgrpo" if name == "." else f"jaxgrpo.{name}" for name in order.split()]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_files() -> dict[str, Path]:
+    return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+FILES = module_files()
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+DEVICE = [name for name in FILES if name.startswith("jaxgrpo.device")]
+HOST = [name for name in FILES if name.startswith("jaxgrpo.host")]
+
+
+def imported(name: str, tree: ast.AST) -> set[str]:
+    """Absolute names of all that a module imports anywhere, lazy imports included."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = absolute_source(name, node)
+            for alias in node.names:
+                below = f"{source}.{alias.name}"
+                found.add(below if below in FILES else source)
+    return found
+
+
+def absolute_source(name: str, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    is_package = FILES[name].name == "__init__.py"
+    parts = name.split(".")
+    parts = parts[: len(parts) - node.level + is_package]
+    return ".".join([*parts, *filter(None, [node.module])])
+
+
+def own_imports(name: str) -> set[str]:
+    """Modules of the package that a module imports. Imports for types do not count."""
+    tree = TREES[name]
+    typing_only: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for statement in node.body:
+                typing_only |= imported(name, statement)
+    return {
+        other
+        for other in imported(name, tree) - typing_only
+        if other.split(".")[0] == "jaxgrpo"
+    }
+
+
+def foreign_imports(name: str, tree: ast.AST) -> set[str]:
+    roots = {other.split(".")[0] for other in imported(name, tree)}
+    return roots - set(sys.stdlib_module_names) - {"jaxgrpo", "__future__"}
+
+
+# Order
+
+
+@pytest.mark.parametrize(
+    ("order", "modules"),
+    [
+        (DEVICE_ORDER, DEVICE),
+        (HOST_ORDER, HOST),
+        (JOINT_ORDER, [name for name in FILES if name not in {*DEVICE, *HOST}]),
+    ],
+    ids=["device", "host", "joint"],
+)
+def test_every_module_has_its_place_in_the_order(order: str, modules: list[str]):
+    assert sorted(names_in(order)) == sorted(modules)
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_module_imports_only_earlier_ones(name: str):
+    order = [*names_in(DEVICE_ORDER), *names_in(HOST_ORDER), *names_in(JOINT_ORDER)]
+    earlier = set(order[: order.index(name)])
+    assert own_imports(name) <= earlier
+
+
+def test_the_two_machines_never_see_one_another():
+    for name in DEVICE:
+        assert own_imports(name) <= set(DEVICE), name
+    for name in HOST:
+        assert own_imports(name) <= set(HOST), name
+
+
+def test_only_the_loop_and_its_siblings_know_both_machines():
+    know_both = {
+        name
+        for name in FILES
+        if own_imports(name) & set(DEVICE) and own_imports(name) & set(HOST)
+    }
+    assert know_both == {f"jaxgrpo.{name}" for name in KNOW_BOTH_MACHINES}
+
+
+# What may be loaded
+
+
+@pytest.mark.parametrize("name", DEVICE)
+def test_device_imports_no_foreign_library(name: str):
+    allowed = set(DEVICE_MAY_LOAD)
+    for place, extras in DEVICE_EXTRAS.items():
+        if f"{name}.".startswith(f"{place}."):
+            allowed |= extras
+    assert foreign_imports(name, TREES[name]) <= allowed
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_host_imports_no_foreign_library(name: str):
+    top_level = [
+        node
+        for node in TREES[name].body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    at_once = set().union(*(foreign_imports(name, node) for node in top_level))
+    assert at_once <= HOST_MAY_LOAD
+    assert foreign_imports(name, TREES[name]) <= HOST_MAY_LOAD | HOST_MAY_LOAD_LAZILY
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level packages in a fresh process after some code has run."""
+    show = "import sys; print(' '.join({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{show}"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_host_never_loads_jax():
+    loaded = loaded_by("\n".join(f"import {name}" for name in HOST))
+    assert not loaded & {"jax", "jaxlib", "flax", "grain", "pydantic", "transformers"}
+
+
+def test_package_loads_nothing():
+    new = loaded_by("import jaxgrpo") - loaded_by("") - set(sys.stdlib_module_names)
+    assert new == {"jaxgrpo"}
+
+
+def test_public_functions_load_jax_numpy_and_jaxtyping_only():
+    libraries = loaded_by("import jax, jax.numpy, numpy, jaxtyping")
+    public = "from jaxgrpo import grpo_loss, group_advantages, token_logprobs"
+    new = loaded_by(public) - libraries - set(sys.stdlib_module_names)
+    assert new == {"jaxgrpo"}
+
+
+def test_shapes_are_checked_when_tests_run():
+    import jax.numpy as jnp
+    from jaxtyping import TypeCheckError
+
+    from jaxgrpo import group_advantages
+
+    with pytest.raises(TypeCheckError, match="rewards_BR"):
+        group_advantages(jnp.zeros(3), jnp.zeros(3, int))
+
+
+# Names
+
+
+DTYPES = {"Float", "Int", "UInt", "Integer", "Bool", "Key", "Num", "Shaped", "Inexact"}
+SUFFIX = re.compile(r"_([A-Z][A-Za-z0-9]*|[0-9]+[A-Z][A-Za-z0-9]*)$")
+
+
+def shape_of(annotation: ast.expr | None) -> list[str] | None:
+    """Dims of an array's annotation, also `array | None`; None for what is no array."""
+    if isinstance(annotation, ast.BinOp):
+        return shape_of(annotation.left) or shape_of(annotation.right)
+    if not isinstance(annotation, ast.Subscript):
+        return None
+    if ast.unparse(annotation.value) not in DTYPES:
+        return None
+    assert isinstance(annotation.slice, ast.Tuple)
+    return ast.literal_eval(annotation.slice.elts[-1]).split()
+
+
+def agrees(variable: str, dims: list[str]) -> bool:
+    """Whether a name ends in its dims; of `*any D`, it must end in D if in anything."""
+    found = SUFFIX.search(variable)
+    suffix = found.group(1) if found else ""
+    if not any(dim.startswith("*") for dim in dims):
+        return suffix == "".join(dims)
+    fixed = "".join(dim for dim in dims if not dim.startswith("*"))
+    return not suffix or suffix.endswith(fixed)
+
+
+def named_annotations(tree: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.arg, node.annotation
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, node.annotation
+
+
+@pytest.mark.parametrize("name", DEVICE)
+def test_names_of_arrays_agree_with_their_annotations(name: str):
+    for variable, annotation in named_annotations(TREES[name]):
+        dims = shape_of(annotation)
+        assert dims is None or agrees(variable, dims), variable
+
+
+@pytest.mark.parametrize(
+    ("argument", "is_true"),
+    [
+        ('logprobs_BT: Float[Array, "B T"]', True),
+        ('lengths_B: Int[Array, " B"] | None', True),
+        ('step: Int[Array, ""]', True),
+        ('logprobs_BT: Float[Array, "T B"]', False),
+        ('logprobs: Float[Array, "B T"]', False),
+        ('step_B: Int[Array, ""]', False),
+        ('x: Float[Array, "*any D"]', True),
+        ('hidden_BTF: Float[Array, "*any D"]', False),
+    ],
+)
+def test_lying_name_is_caught(argument: str, is_true: bool):
+    tree = ast.parse(f"def f({argument}): pass")
+    ((variable, annotation),) = named_annotations(tree)
+    dims = shape_of(annotation)
+    assert dims is not None
+    assert agrees(variable, dims) == is_true
+
+
+def test_no_module_is_a_drawer_for_everything():
+    assert not {p.stem for p in FILES.values()} & {"utils", "common", "base", "helpers"}
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_file_is_short(name: str):
+    assert len(FILES[name].read_text().splitlines()) <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_functions_are_short(name: str):
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert code_lines(node) <= LONGEST_FUNCTION, node.name
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring."""
+    first, last = function.lineno, function.end_lineno or function.lineno
+    lines = last - first + 1
+    statement = function.body[0]
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        lines -= (statement.end_lineno or 0) - statement.lineno + 1
+    return lines
+
+
+def test_nothing_names_the_machine_it_was_written_on():
+    folders = ["jaxgrpo", "tests", "configs", "docs", "benchmarks"]
+    files = [path for folder in folders for path in (REPOSITORY / folder).rglob("*")]
+    kinds = {".py", ".toml", ".md", ".json", ".jinja"}
+    for path in [*files, *REPOSITORY.glob("*.*")]:
+        if path.is_file() and path.suffix in kinds:
+            assert str(REPOSITORY) not in path.read_text(), path
