@@ -12,7 +12,12 @@ import optax
 
 from jaxgrpo.config import Config, DataConfig, OptimizerConfig, ScorerConfig
 from jaxgrpo.device import optimizer as optimizers
-from jaxgrpo.device.mesh import make_mesh, param_shardings, replicated
+from jaxgrpo.device.mesh import (
+    make_mesh,
+    param_shardings,
+    replicated,
+    state_shardings,
+)
 from jaxgrpo.device.model.decoder import Params
 from jaxgrpo.device.objective.presets import PRESETS, resolve_objective
 from jaxgrpo.device.records import TrainState
@@ -56,9 +61,7 @@ def build_optimizer(
         "clip_norm": o.clip_norm,
     }
     if o.name == "muon":
-        chain = optimizers.muon(
-            learning_rate, schedule(o.muon_learning_rate), **common
-        )
+        chain = optimizers.muon(learning_rate, schedule(o.muon_learning_rate), **common)
     else:
         chain = optimizers.adamw(learning_rate, **common)
     return Optimizer(transformation=chain, learning_rate=learning_rate)
@@ -69,6 +72,8 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
     o = config.objective
     preset = PRESETS[o.preset]
     parts: dict[str, Any] = dict(o.loss_parts)
+    if o.kl_coef:
+        parts |= {"kl_coef": o.kl_coef, "divergence": o.divergence}
     if preset.objective.aggregation == "constant":
         parts["length_cap"] = config.sampling.max_new_tokens
     advantages = {"scale": preset.scale, "baseline": preset.baseline}
@@ -82,6 +87,9 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         updates_per_rollout=o.updates_per_rollout,
         minibatches=o.minibatches,
         microbatches=o.microbatches,
+        masks_dead_groups=o.mask_dead_groups,
+        ref_sync_steps=o.ref_sync_steps,
+        ref_mixup=o.ref_mixup,
         logprob_chunk=o.logprob_chunk,
         dtype=policy.dtype,
         unroll_layers=policy.unroll_layers,
@@ -134,14 +142,47 @@ def problems_of(
 def initial_state(
     params: Params, optimizer: Optimizer, policy: Policy, config: Config
 ) -> TrainState:
-    """The state before the first update, laid out over the configured mesh."""
+    """The state before the first update, laid out over the configured mesh.
+
+    Raises:
+      ValueError: If the mesh does not fit the devices, the model or the batch.
+    """
     m = config.mesh
     mesh = make_mesh(m.data, m.fsdp, m.tensor)
-    shardings = param_shardings(policy.architecture, mesh)
-    params = jax.device_put(params, shardings)
-    opt_state = jax.jit(optimizer.transformation.init)(params)
+    _check_batch_fits(config, mesh.shape["data"] * mesh.shape["fsdp"])
+    params = jax.device_put(params, param_shardings(policy.architecture, mesh))
+    init = optimizer.transformation.init
+    shardings = state_shardings(jax.eval_shape(init, params), mesh)
+    opt_state = jax.jit(init, out_shardings=shardings)(params)
     step = jax.device_put(jnp.int32(0), replicated(mesh))
-    return TrainState(step=step, params=params, opt_state=opt_state, ref_params=None)
+    needs_reference = config.run.mode == "grpo" and config.objective.kl_coef
+    reference = jax.tree.map(jnp.copy, params) if needs_reference else None
+    return TrainState(
+        step=step, params=params, opt_state=opt_state, ref_params=reference
+    )
+
+
+def _check_batch_fits(config: Config, num_parts: int) -> None:
+    """Refuses batches that the mesh cannot split by whole prompts."""
+    o = config.objective
+    if config.run.mode == "supervised":
+        name, size = (
+            "supervised.problems_per_batch",
+            (config.supervised.problems_per_batch),
+        )
+    else:
+        name = (
+            "sampling.problems_per_step / (objective.minibatches * "
+            "objective.microbatches)"
+        )
+        size = config.sampling.problems_per_step // (o.minibatches * o.microbatches)
+    sizes = {name: size, "evaluation.batch_problems": config.evaluation.batch_problems}
+    for name, size in sizes.items():
+        if size % num_parts:
+            raise ValueError(
+                f"{name} is {size}, which does not divide by mesh.data * mesh.fsdp = "
+                f"{num_parts}. Make it a multiple of {num_parts}."
+            )
 
 
 def abstract_state(state: TrainState) -> TrainState:

@@ -80,9 +80,7 @@ def sampled_groups(
             for sample in range(group_size)
         ]
         groups.append(
-            Group(
-                problem=problem, prompts=(prompt,), completions=tuple(completions)
-            )
+            Group(problem=problem, prompts=(prompt,), completions=tuple(completions))
         )
     return groups
 

@@ -139,9 +139,13 @@ def evaluate(
 ) -> None:
     """Measure exact match, pass@k, dead groups and kinds of error of a checkpoint."""
     with _one_line_errors("Nothing was written."):
-        from jaxgrpo.evaluate import evaluate_checkpoint
+        changes = list(overrides or [])
+        if split:
+            changes.append(f"evaluation.split={split}")
 
-        evaluate_checkpoint(source, overrides or [], split, out)
+        from jaxgrpo.measure import measure
+
+        measure(source, changes, out)
 
 
 @app.command()

@@ -39,6 +39,17 @@ class ObjectiveConfig(Table):
     """Ratios below 1 - clip_low are clipped; `preset` leaves it to the preset."""
     clip_high: Literal["preset"] | NonNegativeFloat = "preset"
     """Ratios above 1 + clip_high are clipped; `preset` leaves it to the preset."""
+    kl_coef: NonNegativeFloat = 0.0
+    """Factor of the divergence from the reference in the loss; the reference is a
+    frozen copy of the first weights. 0 keeps no copy."""
+    divergence: Literal["k1", "k2", "k3", "k3_corrected"] = "k3"
+    """Estimator of that divergence."""
+    ref_sync_steps: NonNegativeInt = 0
+    """Updates between moves of the reference towards the policy; 0 never moves it."""
+    ref_mixup: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the policy in the reference after a move."""
+    mask_dead_groups: bool = False
+    """Leave groups of equal rewards out of loss and denominator."""
     updates_per_rollout: PositiveInt = 1
     """Passes over each batch of rollouts."""
     minibatches: PositiveInt = 1
@@ -68,6 +79,29 @@ class ObjectiveConfig(Table):
                     f"objective.{name} {value} has no effect with preset "
                     f"{self.preset!r}, which bounds ratios otherwise. Remove it."
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _reference_is_used(self) -> "ObjectiveConfig":
+        if self.kl_coef:
+            return self
+        idle = {"divergence": "k3", "ref_sync_steps": 0, "ref_mixup": 1.0}
+        for name, default in idle.items():
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"objective.{name} {getattr(self, name)!r} has no effect while "
+                    "objective.kl_coef is 0. Raise kl_coef or remove it."
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _dead_groups_are_of_sums(self) -> "ObjectiveConfig":
+        if self.mask_dead_groups and self.combine == "normalize_then_sum":
+            raise ValueError(
+                "objective.mask_dead_groups is true and objective.combine is "
+                "'normalize_then_sum', where a group is dead only if it is for every "
+                "reward. Set one of them back."
+            )
         return self
 
     @model_validator(mode="after")

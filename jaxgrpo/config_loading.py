@@ -70,10 +70,31 @@ def load_config(
       ConfigError: With one line that names the file or the command line, the field, the
         value, what is wrong, and what to change.
     """
-    data = _read_toml(Path(path))
+    return _checked(_read_toml(Path(path)), Path(path), overrides)
+
+
+def config_of_checkpoint(
+    source: str, overrides: list[str] | tuple[str, ...] = ()
+) -> Config:
+    """Returns the defaults with a checkpoint as the model, changed by overrides.
+
+    Args:
+      source: Checkpoint folder or `builtin:NAME`.
+      overrides: As for `load_config`.
+
+    Raises:
+      ConfigError: As for `load_config`.
+    """
+    data = {"model": {"checkpoint": source}, "rewards": {"exact": {"weight": 1.0}}}
+    return _checked(data, Path("defaults"), overrides)
+
+
+def _checked(
+    data: dict[str, Any], path: Path, overrides: list[str] | tuple[str, ...]
+) -> Config:
     for override in overrides:
         _apply_override(data, override)
-    origin = Origin(Path(path), tuple(override.split("=")[0] for override in overrides))
+    origin = Origin(path, tuple(override.split("=")[0] for override in overrides))
     try:
         config = Config.model_validate(data)
     except ValidationError as error:

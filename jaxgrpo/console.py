@@ -25,6 +25,7 @@ _SHOWN: tuple[tuple[str, Callable[[float], str]], ...] = (
     ("eval/exact_match", lambda x: f"val {100 * x:.1f} %"),
     ("frac_reward_zero_std", lambda x: f"dead {100 * x:.0f} %"),
     ("perf/tokens_per_s", lambda x: f"{x:,.0f} tok/s"),
+    ("perf/trained_tokens_per_s", lambda x: f"{x:,.0f} tok/s"),
 )
 """Metrics of the status line, in order, and how each is written."""
 
@@ -178,7 +179,9 @@ class Console:
 
 def _is_redundant(name: str, metrics: Mapping[str, float]) -> bool:
     # The loss of policy gradients says nothing about progress; that of imitation does.
-    return name == "loss" and "reward" in metrics
+    if name == "loss":
+        return "reward" in metrics
+    return name == "perf/trained_tokens_per_s" and "perf/tokens_per_s" in metrics
 
 
 class _Bars(Progress):

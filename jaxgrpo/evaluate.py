@@ -1,9 +1,8 @@
 """Measures a policy on held-out problems: one greedy pass, and samples for pass@k."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,12 +10,13 @@ import numpy as np
 
 from jaxgrpo.batching import group_keys, prompt_arrays, sampled_groups
 from jaxgrpo.config import Config, EvaluationConfig
+from jaxgrpo.device.mesh import placed_like
 from jaxgrpo.device.model.decoder import Params
 from jaxgrpo.device.sampling.keys import PURPOSE_EVALUATE
 from jaxgrpo.device.sampling.sample import sample
 from jaxgrpo.host.judge.literal import LITERAL_CLASSES
 from jaxgrpo.host.prompts import split_by_length
-from jaxgrpo.host.records import Group, Problem
+from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.policy import Policy
 
@@ -60,64 +60,76 @@ def evaluate(
             f"{config.prompt.max_prompt_tokens}. Raise it."
         )
     by_id = {problem.id: problem for problem in problems}
-    total = len(fitting) * (2 if with_samples else 1)
-    passes = [(1, e.batch_problems * e.samples_per_problem, True)]
-    if with_samples:
-        passes.append((e.samples_per_problem, e.batch_problems, False))
-    done, results = 0, []
-    for group_size, batch_size, is_greedy in passes:
-        scored: list[Group] = []
-        for start in range(0, len(fitting), batch_size):
-            some = fitting[start : start + batch_size]
-            scored += _sampled_and_scored(
-                params, policy, [by_id[p.problem_id] for p in some], some, scorer,
-                config, batch_size, group_size, is_greedy, step,
-            )  # fmt: skip
-            done += len(some)
-            report(done, total)
-        results.append(scored)
+    pairs = [(by_id[prompt.problem_id], prompt) for prompt in fitting]
+    total = len(pairs) * (2 if with_samples else 1)
+    measured = partial(_groups, params, policy, pairs, scorer, config, step)
+    rows = e.batch_problems * e.samples_per_problem
+    greedy = measured(
+        batch_size=rows, is_greedy=True, report=lambda done: report(done, total)
+    )
     evaluation: Evaluation = {
-        "num_problems": len(fitting),
+        "num_problems": len(pairs),
         "dropped_prompts": len(too_long),
     }
-    evaluation |= greedy_results(results[0])
+    evaluation |= greedy_results(greedy)
     if with_samples:
-        evaluation |= sampled_results(results[1], e)
+        sampled = measured(
+            batch_size=e.batch_problems,
+            is_greedy=False,
+            report=lambda done: report(len(pairs) + done, total),
+        )
+        evaluation |= sampled_results(sampled, e)
     return evaluation
 
 
-def _sampled_and_scored(
-    params, policy, problems, prompts, scorer, config, batch_size, group_size,
-    is_greedy, step,
-) -> list[Group]:  # fmt: skip
-    arrays = prompt_arrays(
-        prompts,
-        num_prompts=batch_size,
-        num_positions=config.prompt.max_prompt_tokens,
-    )
-    keys_B = group_keys(
-        problems,
-        seed=config.run.seed,
-        purpose=PURPOSE_EVALUATE,
-        step=step,
-        num_prompts=batch_size,
+def _groups(
+    params: Params,
+    policy: Policy,
+    pairs: Sequence[tuple[Problem, Prompt]],
+    scorer: Scorer,
+    config: Config,
+    step: int,
+    *,
+    batch_size: int,
+    is_greedy: bool,
+    report: Callable[[int], None],
+) -> list[Group]:
+    """Scored completions of all problems, a batch of prompts at a time."""
+    e = config.evaluation
+    group_size = 1 if is_greedy else e.samples_per_problem
+    settings = policy.sampler(
         group_size=group_size,
+        max_new_tokens=config.sampling.max_new_tokens,
+        is_greedy=is_greedy,
     )
-    rollouts = sample(
-        params,
-        arrays,
-        keys_B,
-        jnp.float32(config.evaluation.temperature),
-        jnp.int32(step),
-        architecture=policy.architecture,
-        settings=policy.sampler(
+    scored: list[Group] = []
+    for start in range(0, len(pairs), batch_size):
+        problems, prompts = zip(*pairs[start : start + batch_size], strict=True)
+        arrays = prompt_arrays(
+            prompts,
+            num_prompts=batch_size,
+            num_positions=config.prompt.max_prompt_tokens,
+        )
+        keys_B = group_keys(
+            problems,
+            seed=config.run.seed,
+            purpose=PURPOSE_EVALUATE,
+            step=step,
+            num_prompts=batch_size,
             group_size=group_size,
-            max_new_tokens=config.sampling.max_new_tokens,
-            is_greedy=is_greedy,
-        ),
-    )
-    groups = sampled_groups(policy, problems, prompts, rollouts)
-    return score_groups(scorer, groups)
+        )
+        rollouts = sample(
+            params,
+            *placed_like((arrays, keys_B), params),
+            jnp.float32(e.temperature),
+            jnp.int32(step),
+            architecture=policy.architecture,
+            settings=settings,
+        )
+        groups = sampled_groups(policy, problems, prompts, rollouts)
+        scored += score_groups(scorer, groups)
+        report(min(start + batch_size, len(pairs)))
+    return scored
 
 
 def score_groups(scorer: Scorer, groups: Sequence[Group]) -> list[Group]:

@@ -6,7 +6,7 @@ few widths are compiled, and every problem of the stream is seen once per epoch.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,6 +59,14 @@ class ExampleStream(Iterator[Examples]):
         self._num_used = 0
         self.num_dropped = 0
         """Examples left out so far because their prompt is too long."""
+        self.num_tokens = 0
+        """Prompt and completion tokens handed out so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def __next__(self) -> Examples:
         if self._num_used == len(self._batches):
@@ -66,7 +74,9 @@ class ExampleStream(Iterator[Examples]):
             self._open_window()
             self._num_used = 0
         self._num_used += 1
-        return self._batches[self._num_used - 1]
+        batch = self._batches[self._num_used - 1]
+        self.num_tokens += int(batch.lengths_B.sum())
+        return batch
 
     def state_dict(self) -> dict[str, Any]:
         """The position, as JSON can hold it."""
@@ -75,6 +85,7 @@ class ExampleStream(Iterator[Examples]):
             "window": self._window,
             "used": self._num_used,
             "dropped": self.num_dropped,
+            "tokens": self.num_tokens,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -87,7 +98,7 @@ class ExampleStream(Iterator[Examples]):
             self._window -= 1  # opening the window again counts it again
             self._open_window()
             self._num_used = state["used"]
-        self.num_dropped = state["dropped"]
+        self.num_dropped, self.num_tokens = state["dropped"], state["tokens"]
 
     def close(self) -> None:
         """Releases the iterator."""

@@ -30,6 +30,7 @@ GLOSSARY: dict[str, str] = {
     "frac_reward_zero_std": "Share of groups with all rewards equal (dead groups).",
     "frac_reward_all_zero": "Share of groups in which no row earned any reward.",
     "frac_reward_all_one": "Share of groups in which every row earned full reward.",
+    "frac_reward_mixed": "Share of groups with both correct and wrong rows.",
     "exact_match": "Share of sampled rows judged correct.",
     "error_class/{name}": "Share of rows that the judge put in this class.",
     "errored_rollouts": "Rows that could not be scored (infrastructure errors).",
@@ -56,6 +57,7 @@ GLOSSARY: dict[str, str] = {
     "clip_ratio/low_min": "Smallest such share of one completion.",
     "clip_ratio/high_mean": "Share of tokens above the upper clip with A > 0.",
     "clip_ratio/high_max": "Largest such share of one completion.",
+    "clip_ratio/dual_mean": "Share of tokens at the dual clip's bound (A < 0).",
     "clip_ratio/region_mean": "Share of tokens clipped on either side.",
     "off_policy_masked_fraction": "Share of tokens left out as too far off-policy.",
     "token_accuracy": "Share of target tokens that are the most likely one.",
@@ -150,6 +152,11 @@ class MetricLog:
     def wandb_id(self) -> str | None:
         """To be saved and passed as `wandb_id` when the run continues."""
         return self._wandb.id
+
+    @property
+    def wandb_mode(self) -> str:
+        """What wandb does in this run: online, offline or disabled."""
+        return self._wandb.mode
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Appends one line and hands the metrics to wandb.

@@ -77,7 +77,7 @@ def write_rollouts(
 
     Args:
       run_folder: Folder of the run.
-      step: Updates made before this one.
+      step: As in the metric log: updates made when the step ended.
       groups: Scored groups. The rows below are theirs, completion after completion.
       rewards_total: Weighted sum of rewards per row; NaN abstains.
       advantages: One per row.

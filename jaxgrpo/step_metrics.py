@@ -8,9 +8,7 @@ import numpy as np
 from jaxgrpo.host.records import Group, Score
 
 
-def total_rewards(
-    groups: Sequence[Group], weights: Mapping[str, float]
-) -> np.ndarray:
+def total_rewards(groups: Sequence[Group], weights: Mapping[str, float]) -> np.ndarray:
     """Weighted sum of rewards per row, group after group; NaN abstains.
 
     Args:
@@ -18,11 +16,7 @@ def total_rewards(
       weights: By reward name; a reward of weight 0 cannot make a row abstain.
     """
     return np.array(
-        [
-            _total(score, weights)
-            for group in groups
-            for score in group.scores
-        ],
+        [_total(score, weights) for group in groups for score in group.scores],
         np.float64,
     )
 
@@ -124,16 +118,13 @@ def _kept_totals(
 ) -> list[np.ndarray]:
     """Each group's totals, without the rows that abstain."""
     rows = [
-        np.array([_total(score, weights) for score in group.scores])
-        for group in groups
+        np.array([_total(score, weights) for score in group.scores]) for group in groups
     ]
     return [totals[~np.isnan(totals)] for totals in rows]
 
 
 def _total(score: Score, weights: Mapping[str, float]) -> float:
-    used = [
-        weight * score.rewards[name] for name, weight in weights.items() if weight
-    ]
+    used = [weight * score.rewards[name] for name, weight in weights.items() if weight]
     return math.fsum(used) if not any(map(math.isnan, used)) else math.nan
 
 

@@ -20,8 +20,13 @@ from jaxgrpo.assembly import (
 from jaxgrpo.checkpoint import Checkpointer
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
+from jaxgrpo.device.mesh import placed_like
 from jaxgrpo.device.records import TrainState
-from jaxgrpo.device.supervised import SupervisedSettings, supervised_update
+from jaxgrpo.device.supervised import (
+    Examples,
+    SupervisedSettings,
+    supervised_update,
+)
 from jaxgrpo.evaluate import Evaluation, evaluate
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.imitation import ExampleStream
@@ -146,71 +151,82 @@ def _run_stage(
     config = tools.config
     stage = config.supervised.stages[index]
     last_step = first_step + stage.num_steps
-    examples = ExampleStream(
+    with _example_stream(tools, index) as examples:
+        start = first_step
+        if resumed is not None:
+            state, loop = tools.checkpointer.restore(resumed, abstract_state(state))
+            examples.load_state_dict(loop["examples"])
+            start = resumed
+            tools.console.note(f"continuing {stage.name} from step {resumed}.")
+        for step in range(start, last_step):
+            begun, tokens_before = time.monotonic(), examples.num_tokens
+            learning_rate = float(optimizer.learning_rate(step - first_step))
+            state, metrics = _updated(tools, state, optimizer, next(examples))
+            seconds = time.monotonic() - begun
+            made = step + 1
+            metrics |= {
+                "num_tokens": examples.num_tokens,
+                "learning_rate": learning_rate,
+                "stage": index,
+                "dropped_prompts": examples.num_dropped,
+                "timing_s/step": seconds,
+                "perf/trained_tokens_per_s": (examples.num_tokens - tokens_before)
+                / seconds,
+            }
+            every = config.evaluation.every_steps
+            if every and made % every == 0 and made < last_step:
+                result = _evaluated(tools, state, made)
+                metrics |= evaluation_metrics(result)
+            tools.log.write(made, metrics)
+            tools.console.step(made, metrics)
+            tools.checkpointer.save_if_due(
+                made,
+                made == last_step,
+                state,
+                lambda: {"examples": examples.state_dict()},
+            )
+    return state
+
+
+def _example_stream(tools: _Tools, index: int) -> ExampleStream:
+    config = tools.config
+    return ExampleStream(
         tools.problems,
         tools.policy,
-        stage,
+        config.supervised.stages[index],
         batch_size=config.supervised.problems_per_batch,
         max_prompt_tokens=config.prompt.max_prompt_tokens,
         seed=config.run.seed + index,
     )
+
+
+def _updated(
+    tools: _Tools, state: TrainState, optimizer: Optimizer, batch: Examples
+) -> tuple[TrainState, dict[str, float]]:
+    policy = tools.policy
     settings = SupervisedSettings(
-        num_tokens=tools.policy.num_tokens,
-        dtype=tools.policy.dtype,
-        unroll_layers=tools.policy.unroll_layers,
-        remat=tools.policy.remat,
-        logprob_chunk=config.objective.logprob_chunk,
+        num_tokens=policy.num_tokens,
+        dtype=policy.dtype,
+        unroll_layers=policy.unroll_layers,
+        remat=policy.remat,
+        logprob_chunk=tools.config.objective.logprob_chunk,
     )
-    step, total_tokens = first_step, 0
-    if resumed is not None:
-        state, loop = tools.checkpointer.restore(resumed, abstract_state(state))
-        examples.load_state_dict(loop["examples"])
-        step, total_tokens = resumed, loop["num_tokens"]
-        tools.console.note(f"continuing {stage.name} from step {step}.")
-    begun = time.monotonic()
-    while step < last_step:
-        batch = next(examples)
-        learning_rate = float(optimizer.learning_rate(step - first_step))
-        state, metrics = supervised_update(
-            state,
-            batch,
-            architecture=tools.policy.architecture,
-            optimizer=optimizer.transformation,
-            settings=settings,
-        )
-        step += 1
-        numbers = {name: float(value) for name, value in metrics.items()}
-        num_tokens = int(batch.lengths_B.sum())
-        total_tokens += num_tokens
-        now = time.monotonic()
-        numbers |= {
-            "num_tokens": total_tokens,
-            "learning_rate": learning_rate,
-            "stage": index,
-            "dropped_prompts": examples.num_dropped,
-            "timing_s/step": now - begun,
-            "perf/trained_tokens_per_s": num_tokens / (now - begun),
-        }
-        every = config.evaluation.every_steps
-        if every and step % every == 0 and step < last_step:
-            result = _evaluated(tools, state, step, with_samples=False)
-            numbers |= evaluation_metrics(result)
-        tools.log.write(step, numbers)
-        tools.console.step(step, numbers)
-        begun = time.monotonic()
-        tools.checkpointer.save_if_due(
-            step,
-            step == last_step,
-            state,
-            lambda: {"examples": examples.state_dict(), "num_tokens": total_tokens},
-        )
-    examples.close()
-    return state
+    state, metrics = supervised_update(
+        state,
+        placed_like(batch, state.params),
+        architecture=policy.architecture,
+        optimizer=optimizer.transformation,
+        settings=settings,
+    )
+    numbers = {name: float(value) for name, value in metrics.items()}
+    del numbers["num_tokens"]  # of the batch's targets; the log counts the run's
+    if numbers["update_skipped"]:
+        tools.console.warn("loss or gradient was not finite; the update was left out.")
+    return state, numbers
 
 
-def _evaluated(
-    tools: _Tools, state: TrainState, step: int, *, with_samples: bool
-) -> Evaluation:
+def _evaluated(tools: _Tools, state: TrainState, step: int) -> Evaluation:
+    """Greedy results on the validation split."""
     return evaluate(
         state.params,
         tools.policy,
@@ -218,7 +234,7 @@ def _evaluated(
         tools.scorer,
         tools.config,
         step=step,
-        with_samples=with_samples,
+        with_samples=False,
     )
 
 
@@ -230,7 +246,9 @@ def _finish_stage(tools: _Tools, name: str, state: TrainState) -> Evaluation:
     """Exports the phase's weights and measures what was exported on the test split."""
     folder = _export(tools, name)
     export_checkpoint(folder, tools.policy, state.params, dtype=EXPORT_DTYPE)
-    stored = jax.tree.map(lambda x: x.astype(EXPORT_DTYPE).astype(x.dtype), state.params)
+    stored = jax.tree.map(
+        lambda x: x.astype(EXPORT_DTYPE).astype(x.dtype), state.params
+    )
     e = tools.config.evaluation
     result = evaluate(
         stored,

@@ -7,7 +7,6 @@ few objects made in `train_grpo`: the problem stream, the scorer, the checkpoint
 metric log. All else is a function or an immutable record.
 """
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxgrpo.assembly import (
     Optimizer,
@@ -30,24 +28,30 @@ from jaxgrpo.assembly import (
 )
 from jaxgrpo.batching import group_keys, prompt_arrays, sampled_groups, update_arrays
 from jaxgrpo.checkpoint import Checkpointer
+from jaxgrpo.conclusion import (
+    conclude,
+    kept_evaluation,
+    say_finished,
+    say_setting,
+)
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
-from jaxgrpo.device.records import TrainState
+from jaxgrpo.device.mesh import placed_like
+from jaxgrpo.device.records import Rollouts, TrainState
 from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN
 from jaxgrpo.device.sampling.sample import sample
-from jaxgrpo.device.update import UpdateSettings, update
+from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
 from jaxgrpo.evaluate import Evaluation, evaluate, score_groups
-from jaxgrpo.host.records import Problem, Prompt
+from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.regroup import Regrouper, regroup
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
 from jaxgrpo.policy import Policy, initial_weights, load_policy
 from jaxgrpo.problems.stream import ProblemStream
-from jaxgrpo.report.curves import write_curves, write_evaluation_plot
 from jaxgrpo.rollout_table import drop_after, write_rollouts
-from jaxgrpo.run_folder import RunFolder, environment
+from jaxgrpo.run_folder import RunFolder
 from jaxgrpo.step_metrics import error_share, group_metrics, total_rewards
-from jaxgrpo.weights import checkpoint_folder
+from jaxgrpo.stopwatch import Stopwatch
 
 
 def train(config: Config, run_folder: Path) -> None:
@@ -93,11 +97,14 @@ class _Run:
     checkpointer: Checkpointer
     log: MetricLog
     console: Console
+    begun_s: float
+    """Clock when this process began the run."""
     counters: _Counters = field(default_factory=_Counters)
 
 
 def train_grpo(config: Config, folder: Path) -> None:
     """Learns from scored samples, between an evaluation before and one after."""
+    begun_s = time.monotonic()
     weights = {name: reward.weight for name, reward in config.rewards.items()}
     with (
         RunFolder(folder) as run_folder,
@@ -105,7 +112,7 @@ def train_grpo(config: Config, folder: Path) -> None:
     ):
         run_folder.adopt_config(config.model_dump(mode="json"))
         if run_folder.is_finished:
-            _say_finished(run_folder, console)
+            say_finished(run_folder, console)
             return
         with (
             build_scorer(config.scorer, list(weights)) as scorer,
@@ -115,60 +122,72 @@ def train_grpo(config: Config, folder: Path) -> None:
                 keep=config.checkpoint.keep,
             ) as checkpointer,
         ):
-            report = console.counter("preparing problems")
-            policy = load_policy(config.model, config.prompt)
-            source = problems_of(config.data, config.data.split, report=report)
-            validation = problems_of(
+            _train_in(
+                config, run_folder, console, scorer, checkpointer, weights, begun_s
+            )
+
+
+def _train_in(
+    config: Config,
+    run_folder: RunFolder,
+    console: Console,
+    scorer: Scorer,
+    checkpointer: Checkpointer,
+    weights: dict[str, float],
+    begun_s: float,
+) -> None:
+    """Loads policy and problems, restores what the folder holds, and runs the steps."""
+    policy = load_policy(config.model, config.prompt)
+    report = console.counter("preparing problems")
+    source = problems_of(config.data, config.data.split, report=report)
+    optimizer = build_optimizer(config.optimizer, num_updates=config.num_updates)
+    state = initial_state(initial_weights(policy, config), optimizer, policy, config)
+    loop: dict[str, Any] = {}
+    latest = checkpointer.latest_step()
+    if latest is not None:
+        state, loop = checkpointer.restore(latest, abstract_state(state))
+        console.note(f"continuing from step {latest}.")
+    drop_after(run_folder.path, latest or 0)
+    with (
+        MetricLog(
+            run_folder.path,
+            wandb_mode=config.log.wandb,
+            project=config.log.wandb_project,
+            config=config.model_dump(mode="json"),
+            wandb_id=loop.get("wandb_id"),
+            resume_step=latest,
+            notify=console.note,
+        ) as log,
+        ProblemStream(source, batch_size=1, seed=config.run.seed) as problems,
+    ):
+        run = _Run(
+            config=config,
+            policy=policy,
+            optimizer=optimizer,
+            settings=update_settings(config, policy),
+            weights=weights,
+            folder=run_folder,
+            scorer=scorer,
+            problems=problems,
+            validation=problems_of(
                 config.data,
                 "validation",
                 limit=config.evaluation.num_validation_problems,
-            )
-            optimizer = build_optimizer(
-                config.optimizer, num_updates=config.num_updates
-            )
-            params = initial_weights(policy, config)
-            state = initial_state(params, optimizer, policy, config)
-            loop: dict[str, Any] = {}
-            latest = checkpointer.latest_step()
-            if latest is not None:
-                state, loop = checkpointer.restore(latest, abstract_state(state))
-                console.note(f"continuing from step {latest}.")
-            drop_after(folder, latest or 0)
-            with (
-                MetricLog(
-                    folder,
-                    wandb_mode=config.log.wandb,
-                    project=config.log.wandb_project,
-                    config=config.model_dump(mode="json"),
-                    wandb_id=loop.get("wandb_id"),
-                    resume_step=latest,
-                    notify=console.note,
-                ) as log,
-                ProblemStream(source, batch_size=1, seed=config.run.seed) as problems,
-            ):
-                run = _Run(
-                    config=config,
-                    policy=policy,
-                    optimizer=optimizer,
-                    settings=update_settings(config, policy),
-                    weights=weights,
-                    folder=run_folder,
-                    scorer=scorer,
-                    problems=problems,
-                    validation=validation,
-                    regroupers=(),
-                    checkpointer=checkpointer,
-                    log=log,
-                    console=console,
-                )
-                _restore_loop(run, loop)
-                _run_steps(run, state, first_step=latest or 0)
+            ),
+            regroupers=(),
+            checkpointer=checkpointer,
+            log=log,
+            console=console,
+            begun_s=begun_s,
+        )
+        _restore_loop(run, loop)
+        say_setting(policy, scorer, log, console)
+        _run_steps(run, state, first_step=latest or 0)
 
 
 def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
-    config, begun = run.config, time.monotonic()
-    already_s = run.counters.wall_s
-    before = _test_evaluation(run, state, "before", step=0)
+    config, already_s = run.config, run.counters.wall_s
+    before = _evaluated(run, state, "before", step=0)
     num_steps = config.run.num_steps
     for step in range(first_step, num_steps):
         state, metrics = _step(run, state, step)
@@ -182,76 +201,30 @@ def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
             metrics |= evaluation_metrics(result)
         run.log.write(made, metrics)
         run.console.step(made, metrics)
-        run.counters.wall_s = already_s + time.monotonic() - begun
+        run.counters.wall_s = already_s + time.monotonic() - run.begun_s
         run.checkpointer.save_if_due(
             made, made == num_steps, state, lambda: _loop_state(run)
         )
-    after = _test_evaluation(run, state, "after", step=num_steps)
-    run.counters.wall_s = already_s + time.monotonic() - begun
-    _finish(run, state, before, after, resumed_from=first_step)
+    after = _evaluated(run, state, "after", step=num_steps)
+    run.counters.wall_s = already_s + time.monotonic() - run.begun_s
+    _finish(run, state, {"before": before, "after": after}, resumed_from=first_step)
 
 
 def _step(
     run: _Run, state: TrainState, step: int
 ) -> tuple[TrainState, dict[str, float]]:
     """One step: the whole path of the data."""
-    config, clock = run.config, _Clock()
+    clock = Stopwatch()
     problems, prompts = _next_prompts(run)
-    num_prompts = config.sampling.problems_per_step
-    group_size = config.sampling.group_size
-    temperature = jnp.float32(config.sampling.temperature)
-    shape = {
-        "num_prompts": num_prompts,
-        "num_positions": config.prompt.max_prompt_tokens,
-    }
     clock.lap("prompt")
-    rollouts = sample(
-        state.params,
-        prompt_arrays(prompts, **shape),
-        group_keys(
-            problems,
-            seed=config.run.seed,
-            purpose=PURPOSE_TRAIN,
-            step=step,
-            num_prompts=num_prompts,
-            group_size=group_size,
-        ),
-        temperature,
-        state.step,
-        architecture=run.policy.architecture,
-        settings=run.policy.sampler(
-            group_size=group_size, max_new_tokens=config.sampling.max_new_tokens
-        ),
-    )
-    jax.block_until_ready(rollouts)
+    rollouts = _sampled(run, state, step, problems, prompts)
     clock.lap("sample")
-    sampled = sampled_groups(run.policy, problems, prompts, rollouts)
-    scored = score_groups(run.scorer, sampled)
+    completed = sampled_groups(run.policy, problems, prompts, rollouts)
+    scored = score_groups(run.scorer, completed)
     _check_errors(run, error_share(scored))
     groups = regroup(scored, run.regroupers)
     clock.lap("score")
-    batch = update_arrays(
-        groups,
-        list(run.weights),
-        seed=config.run.seed,
-        purpose=PURPOSE_TRAIN,
-        step=step,
-        num_rows=config.batch_size,
-        num_columns=config.sampling.max_new_tokens,
-        **shape,
-    )
-    learning_rate = run.optimizer.learning_rate(
-        step * config.objective.updates_per_rollout * config.objective.minibatches
-    )
-    state, metrics, outputs = update(
-        state,
-        *batch,
-        temperature,
-        architecture=run.policy.architecture,
-        optimizer=run.optimizer.transformation,
-        settings=run.settings,
-    )
-    metrics, outputs = jax.device_get((metrics, outputs))
+    state, update_metrics, outputs = _updated(run, state, step, groups)
     clock.lap("update")
     num_rows = sum(len(group.completions) for group in groups)
     write_rollouts(
@@ -264,20 +237,76 @@ def _step(
         entropies=outputs.entropies_BT[:num_rows],
     )
     clock.lap("write")
-    num_tokens = int(np.sum(batch[1].lengths_B))
-    run.counters.num_problems += len(problems)
-    run.counters.num_tokens += num_tokens + sum(len(p.token_ids) for p in prompts)
+    metrics = update_metrics | group_metrics(scored, run.weights)
+    metrics |= _progress(run, prompts, scored, len(groups))
+    _warn_of_gap(run, step + 1, metrics)
+    return state, metrics | clock.metrics(_num_sampled(scored))
+
+
+def _sampled(
+    run: _Run,
+    state: TrainState,
+    step: int,
+    problems: Sequence[Problem],
+    prompts: Sequence[Prompt],
+) -> Rollouts:
+    """G completions of each prompt, on the device."""
+    s = run.config.sampling
+    keys_B = group_keys(
+        problems,
+        seed=run.config.run.seed,
+        purpose=PURPOSE_TRAIN,
+        step=step,
+        num_prompts=s.problems_per_step,
+        group_size=s.group_size,
+    )
+    arrays = prompt_arrays(
+        prompts,
+        num_prompts=s.problems_per_step,
+        num_positions=run.config.prompt.max_prompt_tokens,
+    )
+    rollouts = sample(
+        state.params,
+        *placed_like((arrays, keys_B), state.params),
+        jnp.float32(s.temperature),
+        state.step,
+        architecture=run.policy.architecture,
+        settings=run.policy.sampler(
+            group_size=s.group_size, max_new_tokens=s.max_new_tokens
+        ),
+    )
+    return jax.block_until_ready(rollouts)
+
+
+def _updated(
+    run: _Run, state: TrainState, step: int, groups: Sequence[Group]
+) -> tuple[TrainState, dict[str, float], UpdateOutputs]:
+    """The state after learning from scored groups; metrics and values per row."""
+    config, o = run.config, run.config.objective
+    batch = update_arrays(
+        groups,
+        list(run.weights),
+        seed=config.run.seed,
+        purpose=PURPOSE_TRAIN,
+        step=step,
+        num_prompts=config.sampling.problems_per_step,
+        num_rows=config.batch_size,
+        num_positions=config.prompt.max_prompt_tokens,
+        num_columns=config.sampling.max_new_tokens,
+    )
+    updates_made = step * o.updates_per_rollout * o.minibatches
+    learning_rate = float(run.optimizer.learning_rate(updates_made))
+    state, metrics, outputs = update(
+        state,
+        *placed_like(batch, state.params),
+        jnp.float32(config.sampling.temperature),
+        architecture=run.policy.architecture,
+        optimizer=run.optimizer.transformation,
+        settings=run.settings,
+    )
+    metrics, outputs = jax.device_get((metrics, outputs))
     numbers = {name: float(value) for name, value in metrics.items()}
-    numbers |= group_metrics(scored, run.weights)
-    numbers |= {
-        "dropped_groups": len(scored) - len(groups),
-        "learning_rate": float(learning_rate),
-        "num_tokens": run.counters.num_tokens,
-        "num_problems": run.counters.num_problems,
-        "dropped_prompts": run.counters.dropped_prompts,
-    }
-    _warn_of_gap(run, step + 1, numbers)
-    return state, numbers | clock.metrics(num_tokens)
+    return state, numbers | {"learning_rate": learning_rate}, outputs
 
 
 def _next_prompts(run: _Run) -> tuple[list[Problem], list[Prompt]]:
@@ -293,6 +322,26 @@ def _next_prompts(run: _Run) -> tuple[list[Problem], list[Prompt]]:
         problems.append(problem)
         prompts.append(prompt)
     return problems, prompts
+
+
+def _progress(
+    run: _Run, prompts: Sequence[Prompt], scored: Sequence[Group], num_kept: int
+) -> dict[str, float]:
+    """Counts the step's work, and returns the totals since the run began."""
+    counters = run.counters
+    counters.num_problems += len(prompts)
+    counters.num_tokens += sum(len(prompt.token_ids) for prompt in prompts)
+    counters.num_tokens += _num_sampled(scored)
+    return {
+        "num_tokens": counters.num_tokens,
+        "num_problems": counters.num_problems,
+        "dropped_prompts": counters.dropped_prompts,
+        "dropped_groups": len(scored) - num_kept,
+    }
+
+
+def _num_sampled(groups: Sequence[Group]) -> int:
+    return sum(len(c.token_ids) for group in groups for c in group.completions)
 
 
 def _check_errors(run: _Run, share: float) -> None:
@@ -319,31 +368,38 @@ def _warn_of_gap(run: _Run, step: int, numbers: dict[str, float]) -> None:
         )
 
 
-def _test_evaluation(run: _Run, state: TrainState, name: str, *, step: int) -> Any:
-    """The evaluation before or after, measured once and kept in the run folder."""
-    path = run.folder.path / f"evaluation_{name}.json"
-    if path.exists() and name == "before":
-        return json.loads(path.read_text())
-    e = run.config.evaluation
-    result = evaluate(
+def _evaluated(run: _Run, state: TrainState, name: str, *, step: int) -> Evaluation:
+    return kept_evaluation(
+        run.folder.path,
+        name,
         state.params,
         run.policy,
-        problems_of(run.config.data, e.split, limit=e.num_problems),
         run.scorer,
         run.config,
+        run.console,
         step=step,
-        with_samples=True,
-        report=run.console.counter(f"evaluating {name}"),
     )
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(result, indent=2) + "\n")
-    temporary.replace(path)
-    exact = result["exact_match"]
-    run.console.note(
-        f"{name}: exact match {exact['value']:.3f} (se {exact['se']:.3f}) on "
-        f"{result['num_problems']} {e.split} problems."
-    )
-    return result
+
+
+def _finish(
+    run: _Run,
+    state: TrainState,
+    evaluations: dict[str, Evaluation],
+    *,
+    resumed_from: int,
+) -> None:
+    """Exports the weights; writes table, pictures and summary."""
+    path = run.folder.path
+    export_checkpoint(path / "export", run.policy, state.params, dtype="float32")
+    summary = {
+        **vars(run.counters),
+        "num_steps": run.config.run.num_steps,
+        "resumed_from": resumed_from,
+        "seed": run.config.run.seed,
+        "scorer": run.scorer.counters(),
+    }
+    run.log.summary(evaluation_metrics(evaluations["after"]))
+    conclude(run.folder, run.config, run.console, evaluations, summary)
 
 
 def _loop_state(run: _Run) -> dict[str, Any]:
@@ -362,77 +418,3 @@ def _restore_loop(run: _Run, loop: dict[str, Any]) -> None:
     vars(run.counters).update(loop["counters"])
     for regrouper in run.regroupers:
         regrouper.load_state_dict(loop["regroupers"][regrouper.name])
-
-
-def _finish(
-    run: _Run,
-    state: TrainState,
-    before: Evaluation,
-    after: Evaluation,
-    *,
-    resumed_from: int,
-) -> None:
-    """Exports the weights, writes table, plots and summary."""
-    path = run.folder.path
-    export_checkpoint(path / "export", run.policy, state.params, dtype="float32")
-    evaluations = {"before": before, "after": after}
-    reference = _reference(run.config)
-    if reference is not None:
-        evaluations["reference"] = reference
-    table = run.console.table(evaluations, title=f"{run.config.evaluation.split} split")
-    (path / "evaluation.md").write_text(table + "\n")
-    write_curves(path)
-    write_evaluation_plot(path, evaluations)
-    summary = {
-        **evaluations,
-        **vars(run.counters),
-        "num_steps": run.config.run.num_steps,
-        "resumed_from": resumed_from,
-        "seed": run.config.run.seed,
-        "scorer": run.scorer.counters(),
-        **environment([str(device) for device in jax.devices()]),
-    }
-    run.folder.write_summary(summary)
-    run.log.summary(evaluation_metrics(after))
-    run.console.note(f"finished in {run.counters.wall_s:.0f} s; everything is in {path}.")
-
-
-def _reference(config: Config) -> Evaluation | None:
-    if not config.evaluation.reference:
-        return None
-    folder = checkpoint_folder(config.evaluation.reference)
-    return json.loads((folder / "evaluation.json").read_text())
-
-
-def _say_finished(folder: RunFolder, console: Console) -> None:
-    summary = folder.read_summary()
-    names = [n for n in ("before", "after", "reference") if n in summary]
-    console.note(
-        f"{folder.path} holds a finished run of {summary['num_steps']} steps. Raise "
-        "run.num_steps to go on, or choose another folder with --run DIR."
-    )
-    console.table({name: summary[name] for name in names})
-
-
-class _Clock:
-    """Seconds of the stages of a step."""
-
-    def __init__(self) -> None:
-        self._begun = self._last = time.monotonic()
-        self._laps: dict[str, float] = {}
-
-    def lap(self, stage: str) -> None:
-        """Ends a stage."""
-        now = time.monotonic()
-        self._laps[stage] = now - self._last
-        self._last = now
-
-    def metrics(self, num_tokens: int) -> dict[str, float]:
-        """The stages' seconds and tokens per second."""
-        total = self._last - self._begun
-        metrics = {f"timing_s/{name}": seconds for name, seconds in self._laps.items()}
-        return metrics | {
-            "timing_s/step": total,
-            "perf/tokens_per_s": num_tokens / total,
-            "perf/sampled_tokens_per_s": num_tokens / self._laps["sample"],
-        }

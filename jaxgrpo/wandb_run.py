@@ -58,6 +58,13 @@ class WandbRun:
         """To be saved and passed as `run_id` later; None where nothing is recorded."""
         return None if self._run is None else self._init_arguments["id"]
 
+    @property
+    def mode(self) -> str:
+        """`online` or `offline`, or `disabled` where nothing is recorded."""
+        if self._run is None:
+            return "disabled"
+        return "offline" if self._run.offline else "online"
+
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Records the metrics of a step; steps below the last one are ignored."""
         self._attempt(lambda run: run.log(dict(metrics), step=step))

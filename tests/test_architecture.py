@@ -127,8 +127,9 @@ imitation
 evaluate
 supervise
 sample
-train
 doctor
+step_metrics
+train
 cli
 """
 

@@ -231,7 +231,7 @@ def killed_while_saving(folder: Path) -> int:
     )
     assert child.stdout is not None
     confirmed = int(child.stdout.readline())
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 60.0
     while not any(is_partial(path) for path in folder.iterdir()):
         assert time.monotonic() < deadline, "no save was seen in progress"
     child.send_signal(signal.SIGKILL)

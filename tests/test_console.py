@@ -103,7 +103,7 @@ def test_a_resumed_run_judges_the_time_left_by_its_own_steps():
 def test_an_imitation_run_shows_its_loss():
     stream = io.StringIO()
     with Console("plain", 10, stream=stream) as console:
-        console.step(1, {"loss": 1.5, "perf/tokens_per_s": 10.0})
+        console.step(1, {"loss": 1.5, "perf/trained_tokens_per_s": 10.0})
     assert stream.getvalue() == "step  1/10  loss 1.5000  10 tok/s\n"
 
 

@@ -1,0 +1,1 @@
+"""What runs on the accelerator: pure functions of arrays."""

@@ -111,6 +111,19 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
 
 
+def placed_like(batch: Any, params: Any) -> Any:
+    """The arrays of a batch, split over the mesh that the parameters lie on.
+
+    Args:
+      batch: Tree of arrays that lead with P or B.
+      params: Tree of arrays; on a single device the batch is left as it is.
+    """
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.size == 1:
+        return batch
+    return jax.device_put(batch, batch_sharding(sharding.mesh))
+
+
 def replicated(mesh: Mesh) -> NamedSharding:
     """Of arrays that are whole on every device."""
     return NamedSharding(mesh, PartitionSpec())

@@ -50,7 +50,7 @@ class Rollouts(NamedTuple):
     group_id_B: Int[Array, " B"]
     """Rows with equal ids share a baseline. In [0, B)."""
     row_key_B: Key[Array, " B"]
-    """The row's random key: a function of (seed, purpose, step, problem, draw, sample)."""
+    """The row's key: a function of (seed, purpose, step, problem, draw, sample)."""
     policy_step_B: Int[Array, " B"]
     """Updates that the sampling policy had seen."""
     constraint_id_B: Int[Array, " B"]

@@ -1,6 +1,7 @@
 """The fused step: from rewards and rollouts to a new state, in one jitted program.
 
     rewards -> advantages of the whole batch
+            -> log-probs of the reference, where a divergence is asked for
             -> old log-probs, where more than one update is made
             -> for each pass, for each minibatch:
                    gradient, summed over microbatches with the minibatch's denominator
@@ -22,7 +23,11 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgrpo.device.head import token_logprobs
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.decoder import Params, bind, forward_completions
-from jaxgrpo.device.objective.advantages import group_advantages, weighted_reward
+from jaxgrpo.device.objective.advantages import (
+    group_advantages,
+    is_tied,
+    weighted_reward,
+)
 from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.objective.metrics import Mean, finish_metrics
@@ -47,6 +52,13 @@ class UpdateSettings(NamedTuple):
     updates_per_rollout: int = 1
     minibatches: int = 1
     microbatches: int = 1
+    masks_dead_groups: bool = False
+    """Leave groups of equal rewards out of loss and denominator: without it they
+    still feel a divergence, and dilute a mean over tokens."""
+    ref_sync_steps: int = 0
+    """Updates between moves of the reference towards the policy; 0 keeps it."""
+    ref_mixup: float = 1.0
+    """Share of the policy in the reference after a move; 1 copies it."""
     logprob_chunk: int = 1024
     is_prompt_major: bool = True
     """Promise that row b continues prompt b // (B / P): no gather."""
@@ -65,6 +77,7 @@ class Batch(NamedTuple):
     advantages_BT: Float[Array, "B T"]
     sampler_logprobs_BT: Float[Array, "B T"]
     old_logprobs_BT: Float[Array, "B T"] | None
+    ref_logprobs_BT: Float[Array, "B T"] | None
 
 
 class UpdateOutputs(NamedTuple):
@@ -120,9 +133,12 @@ def update(
     )  # fmt: skip
     batch = _batch(prompts, rollouts, scored, advantages_B, settings)
     evaluate = partial(
-        _logprobs, batch=batch, architecture=architecture,
+        _logprobs_in_parts, batch=batch, architecture=architecture,
         temperature=temperature, settings=settings,
     )  # fmt: skip
+    if s.objective.kl_coef:
+        ref_logprobs_BT, _ = evaluate(state.ref_params)
+        batch = batch._replace(ref_logprobs_BT=ref_logprobs_BT)
     num_updates = s.updates_per_rollout * s.minibatches
     before = None
     if num_updates > 1:
@@ -161,9 +177,11 @@ def _batch(
         has_reward_BR = ~jnp.isnan(scored.rewards_BR) & (weights_R != 0)[None, :]
         is_counted_B = rollouts.is_real_B & jnp.any(has_reward_BR, axis=1)
     else:
-        _, is_counted_B = weighted_reward(
+        total_B, is_counted_B = weighted_reward(
             scored.rewards_BR, weights_R, rollouts.is_real_B
         )
+        if settings.masks_dead_groups:
+            is_counted_B &= ~is_tied(total_B, rollouts.group_id_B, is_counted_B)
     mask_BT = completion_mask(rollouts.lengths_B, num_positions)
     mask_BT &= is_counted_B[:, None]
     advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
@@ -177,6 +195,7 @@ def _batch(
         advantages_BT=advantages_BT,
         sampler_logprobs_BT=rollouts.sampler_logprobs_BT,
         old_logprobs_BT=None,
+        ref_logprobs_BT=None,
     )
 
 
@@ -228,8 +247,30 @@ def _minibatch_update(
         means = jax.tree.map(lambda x: x.sum(axis=0), means)
         values = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), values)
     state, update_metrics = apply_gradients(state, loss, grads, optimizer)
+    state = state._replace(ref_params=_moved_reference(state, settings))
     metrics = {"loss": loss} | finish_metrics(means) | update_metrics
     return state, (metrics, values)
+
+
+def _moved_reference(state: TrainState, settings: UpdateSettings) -> Any:
+    """The reference, moved towards the policy if this update is due to.
+
+    ref <- mixup * policy + (1 - mixup) * ref, every `ref_sync_steps` updates.
+
+    Reference:
+      Gorbatovski et al., Learn Your Reference Model, 2024,
+      https://arxiv.org/abs/2404.09656 (TR-DPO); TRL's `sync_ref_model`.
+    """
+    if state.ref_params is None or not settings.ref_sync_steps:
+        return state.ref_params
+    is_due = state.step % settings.ref_sync_steps == 0
+    mixup = settings.ref_mixup
+
+    def moved(policy: Array, reference: Array) -> Array:
+        mixed = mixup * policy + (1.0 - mixup) * reference
+        return jnp.where(is_due, mixed, reference)
+
+    return jax.tree.map(moved, state.params, state.ref_params)
 
 
 def _microbatch_loss(
@@ -250,6 +291,7 @@ def _microbatch_loss(
         batch.advantages_BT,
         batch.mask_BT,
         old_logprobs_BT=batch.old_logprobs_BT,
+        ref_logprobs_BT=batch.ref_logprobs_BT,
         sampler_logprobs_BT=batch.sampler_logprobs_BT,
         entropies_BT=entropies_BT,
         denominator=denominator,
@@ -257,6 +299,26 @@ def _microbatch_loss(
     )
     values = jax.lax.stop_gradient((logprobs_BT, entropies_BT))
     return loss, (means, values)
+
+
+def _logprobs_in_parts(
+    params: Params,
+    *,
+    batch: Batch,
+    architecture: Architecture,
+    temperature: Float[Array, ""],
+    settings: UpdateSettings,
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """As `_logprobs`, one microbatch at a time and without a gradient."""
+    parts = _split(batch, settings.minibatches * settings.microbatches)
+    values = jax.lax.map(
+        lambda part: _logprobs(
+            params, batch=part, architecture=architecture,
+            temperature=temperature, settings=settings,
+        ),
+        parts,
+    )  # fmt: skip
+    return jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), values)
 
 
 def _logprobs(

@@ -168,6 +168,7 @@ class Verdict:
 
     @property
     def is_correct(self) -> bool:
+        """Whether everything that was judged passed."""
         return self.status == "OK"
 
 

@@ -43,7 +43,9 @@ class ProblemStream(Iterator[tuple[Problem, ...]]):
             .seed(seed)
             .shuffle()
             .repeat()
-            .batch(batch_size, batch_fn=tuple)
+            # The repetition never ends, so there is no remainder; without this grain
+            # counts batches in floating point, which overflows at a batch of one.
+            .batch(batch_size, drop_remainder=True, batch_fn=tuple)
         )
         # No threads and no worker processes: reading a problem takes microseconds.
         self._batches = iter(dataset.to_iter_dataset(grain.ReadOptions(num_threads=0)))

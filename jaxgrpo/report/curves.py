@@ -236,7 +236,14 @@ def _sampler_gap(ax: Axes, series: Mapping[str, Series]) -> None:
 def _speed(ax: Axes, series: Mapping[str, Series]) -> None:
     ax.set_title("Speed")
     _curve(ax, series["perf/tokens_per_s"], BLUE, "speed")
-    ax.set_ylabel("tokens per second")
+    ax.set_ylabel("completion tokens per second")
+    _start_at_zero(ax)
+
+
+def _training_speed(ax: Axes, series: Mapping[str, Series]) -> None:
+    ax.set_title("Speed")
+    _curve(ax, series["perf/trained_tokens_per_s"], BLUE, "speed")
+    ax.set_ylabel("tokens per second of update")
     _start_at_zero(ax)
 
 
@@ -249,7 +256,7 @@ _SUPERVISED_PANELS: tuple[tuple[str, Panel], ...] = (
     ("loss", _loss),
     ("eval/exact_match", _exact_match),
     ("grad_norm", _gradient),
-    ("perf/tokens_per_s", _speed),
+    ("perf/trained_tokens_per_s", _training_speed),
 )
 _GRPO_PANELS: tuple[tuple[str, Panel], ...] = (
     ("reward", _reward),

@@ -89,6 +89,12 @@ def test_sandbox_is_built_for_programs_only():
 # The process.
 
 
+def processor_seconds(pid: int) -> float:
+    """User time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
 class Started:
     """A worker process and our end of its channel."""
 
@@ -109,6 +115,7 @@ class Started:
         )
         self.channel.send(setup)
         assert isinstance(self.next_message(), Ready)
+        self.start_cpu_s = processor_seconds(self.process.pid)
 
     def next_message(self) -> object:
         while not (messages := self.channel.receive()):
@@ -157,10 +164,9 @@ def test_worker_ignores_interruptions(
 
 
 def test_worker_loads_no_jax(start_worker: Callable[[float], Started]):
-    maps = Path(f"/proc/{start_worker(60.0).process.pid}/maps")
-    if not maps.exists():
-        pytest.skip("no /proc here")
-    assert "jax" not in maps.read_text()
+    maps = Path(f"/proc/{start_worker(60.0).process.pid}/maps").read_text()
+    assert "numpy" in maps
+    assert "jaxlib" not in maps
 
 
 def test_busy_worker_without_a_parent_ends_at_its_deadline(
@@ -168,10 +174,10 @@ def test_busy_worker_without_a_parent_ends_at_its_deadline(
 ):
     worker = start_worker(0.1)
     worker.channel.send(job_of(endless_group))
-    started_s = time.monotonic()
+    while processor_seconds(worker.process.pid) < worker.start_cpu_s + 0.2:
+        time.sleep(0.02)
     worker.channel.close()
     assert worker.process.wait(60.0) == -signal.SIGALRM
-    assert time.monotonic() - started_s < 30.0
 
 
 def test_worker_started_by_hand_says_who_starts_it():

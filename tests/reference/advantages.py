@@ -131,6 +131,8 @@ def reweighted_pass_rates(is_passed, has_test, group_ids) -> np.ndarray:
         if tests and sum(weights) == 0:
             weights = [1.0] * len(tests)
         if tests:
-            earned = sum(w for w, j in zip(weights, tests, strict=True) if is_passed[i, j])
+            earned = sum(
+                w for w, j in zip(weights, tests, strict=True) if is_passed[i, j]
+            )
             result[i] = earned / sum(weights)
     return result

@@ -29,7 +29,9 @@ def row_ratios(
     elif level == "trace":
         ratios = []
         for t in range(length):
-            powers = [options["trace_decay"] ** (t - k) * traced[k] for k in range(t + 1)]
+            powers = [
+                options["trace_decay"] ** (t - k) * traced[k] for k in range(t + 1)
+            ]
             count = sum(powers)
             total = sum(powers[k] * log_ratios[k] for k in range(t + 1))
             ratios.append(math.exp(total / count) if count else 1.0)

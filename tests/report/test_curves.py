@@ -59,8 +59,9 @@ def test_a_grpo_run_shows_six_panels(num_steps):
 
 
 def test_a_supervised_run_shows_its_loss():
-    lines = [{"step": i, "loss": 1.0, "grad_norm": 1.0} for i in (1, 2)]
-    assert titles(drawn(lines)) == ["Loss", "Gradient"]
+    metrics = {"loss": 1.0, "grad_norm": 1.0, "perf/trained_tokens_per_s": 9.0}
+    lines = [{"step": step, **metrics} for step in (1, 2)]
+    assert titles(drawn(lines)) == ["Loss", "Gradient", "Speed"]
 
 
 def test_every_panel_names_its_axes():

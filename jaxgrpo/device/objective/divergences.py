@@ -111,7 +111,7 @@ def kl_penalised_rewards(
     rewards_BR: Float[Array, "B R"],
     kl_B: Float[Array, " B"],
     kl_coef: float,
-) -> Float[Array, "B R"]:
+) -> Float[Array, "B R+1"]:
     """Returns rewards with one more column, -kl_coef * KL: KL in the reward.
 
     Args:

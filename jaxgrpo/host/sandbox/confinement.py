@@ -29,7 +29,7 @@ from .syscalls import Architecture
 LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
 READABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 WRITABLE_DEVICES = ("/dev/null",)
-SECCOMP_SET_MODE_FILTER = 1
+SECCOMP_SET_MODE_FILTER, SECCOMP_GET_ACTION_AVAIL = 1, 2
 MAX_OPEN_FILES = 64
 MAX_THREADS = 128
 MAX_DESCRIPTORS = 1 << 12
@@ -58,6 +58,14 @@ class Confinement:
     def max_watched_threads(self) -> float:
         """Threads a child may have; infinite where the kernel counts them."""
         return math.inf if self.has_own_user else MAX_THREADS
+
+
+def require_filters(architecture: Architecture) -> None:
+    """Raises OSError where the kernel or a container forbids system call filters."""
+    action = ctypes.c_uint32(seccomp.KILL_PROCESS)
+    number = architecture.numbers["seccomp"]
+    result = libc().syscall(number, SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(action))
+    raise_for_errno(result, "seccomp")
 
 
 def limits_only() -> Confinement:

@@ -30,6 +30,7 @@ PRELOADED = (
     "typing"
 ).split()
 """Modules of the standard library that programs often import."""
+EMPTY_PROGRAM = Program(source="")
 GRACE_S = 5.0
 """Beyond a program's wall limit, until a silent zygote is taken for dead."""
 
@@ -74,11 +75,30 @@ class Sandbox:
             package_paths=package_paths,
             cpu=cpu,
         )
-        levels = permitted_levels(level, minimum, allow_unsafe=allow_unsafe)
-        self._zygote, self.level = start_best(self._options, levels)
-        self._options = replace(self._options, level=self.level)
         self._lock = threading.Lock()
         self._is_closed = False
+        self._start(permitted_levels(level, minimum, allow_unsafe=allow_unsafe))
+
+    def _start(self, levels: list[SandboxLevel]) -> None:
+        """Starts at the first level at which a program really runs."""
+        reasons = []
+        for level in levels:
+            self._options = replace(self._options, level=level)
+            try:
+                self._zygote = Zygote(self._options)
+            except (SandboxUnavailableError, ZygoteDiedError) as error:
+                reasons.append(f"level {level}: {error}")
+                continue
+            execution = self._attempt(EMPTY_PROGRAM, [])
+            if execution.status == "OK":
+                self.level = level
+                return
+            self._zygote.close()
+            reasons.append(f"level {level}: {execution.status}, {execution.reason}")
+        raise SandboxUnavailableError(
+            f"no permitted sandbox level can be had here: {'; '.join(reasons)}. "
+            f"For level {levels[-1]}, {HOW_TO_GET[levels[-1]]}."
+        )
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -239,22 +259,6 @@ def permitted_levels(
                 "Set allow_unsafe=True to accept that, or use level C or better."
             )
     return permitted
-
-
-def start_best(
-    options: ZygoteOptions, levels: list[SandboxLevel]
-) -> tuple[Zygote, SandboxLevel]:
-    """The first level's zygote that starts."""
-    reasons = []
-    for level in levels:
-        try:
-            return Zygote(replace(options, level=level)), level
-        except (SandboxUnavailableError, ZygoteDiedError) as error:
-            reasons.append(f"level {level}: {error}")
-    raise SandboxUnavailableError(
-        f"no permitted sandbox level can be had here: {'; '.join(reasons)}. "
-        f"For level {levels[-1]}, {HOW_TO_GET[levels[-1]]}."
-    )
 
 
 def find_packages(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -119,9 +119,12 @@ def prepare(options: dict):
     if level == "D":
         preload(options)
         return confinement.limits_only()
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, f"needs Linux, not {sys.platform}")
     architecture = this_architecture()
     if architecture is None:
         raise OSError(errno.ENOSYS, f"no system call table for {os.uname().machine}")
+    confinement.require_filters(architecture)
     if level == "A":
         fork_into_namespaces()
     linux.use_one_malloc_arena()
@@ -204,10 +207,13 @@ def cpu_clock_s(pid: int) -> float:
 
 
 def num_threads(pid: int) -> int:
-    """Threads of a child."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        # The fields after the name, which may hold anything but is in parentheses.
-        return int(file.read().rpartition(b")")[2].split()[17])
+    """Threads of a child; 0 where the system does not show its processes."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The fields after the name, which may hold anything in parentheses.
+            return int(file.read().rpartition(b")")[2].split()[17])
+    except FileNotFoundError:
+        return 0
 
 
 def can_watch_clock() -> bool:
@@ -342,7 +348,8 @@ def main() -> None:
     try:
         plan = prepare(options)
     except (OSError, ImportError) as error:
-        control.sendall(json.dumps({"error": str(error)}).encode())
+        text = getattr(error, "strerror", None) or str(error)
+        control.sendall(json.dumps({"error": text}).encode())
         return
     gc.collect()
     gc.freeze()

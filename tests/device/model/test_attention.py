@@ -11,6 +11,9 @@ P, S, B, T, N, K, H = 2, 5, 6, 4, 6, 2, 8
 LENGTHS_P = np.array([5, 2])
 
 
+attention = jax.jit(prefixed_attention)
+
+
 def attended(q_H, keys, values):
     """One query over the keys it may see: softmax(q . k / sqrt(H)) . v, in float64."""
     scores = np.array([q_H @ k_H for k_H in keys]) / np.sqrt(len(q_H))
@@ -33,7 +36,8 @@ def to_device(arrays, *names):
 
 
 def test_causal_attention_equals_loops(arrays) -> None:
-    out = causal_attention(*to_device(arrays, "q_PSNH", "k_PSKH", "v_PSKH"))
+    operands = to_device(arrays, "q_PSNH", "k_PSKH", "v_PSKH")
+    out = np.asarray(jax.jit(causal_attention)(*operands))
     k_PSKH, v_PSKH = arrays["k_PSKH"], arrays["v_PSKH"]
     for p, s, n in np.ndindex(P, S, N):
         keys, values = k_PSKH[p, : s + 1, n // 3], v_PSKH[p, : s + 1, n // 3]
@@ -43,12 +47,13 @@ def test_causal_attention_equals_loops(arrays) -> None:
 
 @pytest.mark.parametrize("index", [None, [1, 0, 0, 1, 0, 1]], ids=["major", "gather"])
 def test_prefixed_attention_equals_loops(arrays, index) -> None:
-    out = prefixed_attention(
+    out = attention(
         *to_device(arrays, "q_BTNH", "k_PSKH", "v_PSKH", "k_BTKH", "v_BTKH"),
         jnp.arange(S)[None, :] < LENGTHS_P[:, None],
         jnp.tril(jnp.ones((T, T), bool)),
         None if index is None else jnp.array(index),
     )
+    out = np.asarray(out)
     prompt_B = np.arange(B) // (B // P) if index is None else index
     for b, t, n in np.ndindex(B, T, N):
         p, k = prompt_B[b], n // 3
@@ -61,7 +66,7 @@ def test_prefixed_attention_equals_loops(arrays, index) -> None:
 
 
 def test_a_query_that_sees_nothing_is_finite(arrays) -> None:
-    out = prefixed_attention(
+    out = attention(
         *to_device(arrays, "q_BTNH", "k_PSKH", "v_PSKH", "k_BTKH", "v_BTKH"),
         jnp.zeros((P, S), bool),
         jnp.zeros((T, T), bool),

@@ -31,43 +31,62 @@ def tokens() -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, 384, (P, S)), rng.integers(0, 384, (B, T))
 
 
+INDEX_B = np.arange(B) // (B // P)
+
+
 @pytest.fixture(scope="module")
 def forward(tiny: Any) -> Any:
-    """Hidden states and the gradient of a loss on all of them; one program a setting."""
+    """Hidden states; one program a setting."""
 
-    @partial(jax.jit, static_argnames=("is_prompt_major", "unroll", "remat"))
+    @partial(jax.jit, static_argnames=("is_prompt_major", "unroll"))
     def run(params, token_ids_PS, lengths_P, completion_BT, prompt_index_B, **how):
-        def loss(params):
-            model = bind(tiny, params, jnp.dtype("float32"))
-            hidden_BTD = forward_completions(
-                model, Prompts(token_ids_PS, lengths_P), completion_BT,
-                prompt_index_B, **how,
-            )  # fmt: skip
-            return jnp.sin(hidden_BTD).sum(), hidden_BTD
-
-        grads, hidden_BTD = jax.grad(loss, has_aux=True)(params)
-        return hidden_BTD, grads
+        return forward_completions(
+            bind(tiny, params, jnp.dtype("float32")),
+            Prompts(token_ids_PS, lengths_P),
+            completion_BT,
+            prompt_index_B,
+            **how,
+        )
 
     return run
 
 
 @pytest.fixture(scope="module")
-def plain(tokens: Any, tiny_params: Any, forward: Any) -> Any:
-    """Result of the plain program: a gather of prompts, a scan over layers."""
-    index_B = np.arange(B) // (B // P)
-    return forward(tiny_params, tokens[0], LENGTHS_P, tokens[1], index_B)
+def plain_states(tokens: Any, tiny_params: Any, forward: Any) -> Any:
+    """States of the plain program: a gather of prompts, a scan over layers."""
+    return forward(tiny_params, tokens[0], LENGTHS_P, tokens[1], INDEX_B)
+
+
+@pytest.fixture(scope="module")
+def gradient(tiny: Any) -> Any:
+    """Gradient of a loss on all hidden states."""
+
+    @partial(jax.jit, static_argnames=("is_prompt_major", "unroll", "remat"))
+    def run(params, token_ids_PS, completion_BT, **how):
+        def loss(params):
+            hidden_BTD = forward_completions(
+                bind(tiny, params, jnp.dtype("float32")),
+                Prompts(token_ids_PS, jnp.asarray(LENGTHS_P)),
+                completion_BT, jnp.asarray(INDEX_B), **how,
+            )  # fmt: skip
+            return jnp.sin(hidden_BTD).sum()
+
+        return jax.grad(loss)(params)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def plain_gradient(tokens: Any, tiny_params: Any, gradient: Any) -> Any:
+    return gradient(tiny_params, *tokens)
 
 
 def assert_close(left: Any, right: Any) -> None:
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=5e-5), left, right)
 
 
-def assert_bitwise_equal(left: Any, right: Any) -> None:
-    jax.tree.map(np.testing.assert_array_equal, left, right)
-
-
 def test_shared_prompts_equal_separate_rows(
-    tiny: Any, tiny_params: Any, tokens: Any, plain: Any
+    tiny: Any, tiny_params: Any, tokens: Any, plain_states: Any
 ) -> None:
     rows = [
         np.concatenate([tokens[0][b // 2][: LENGTHS_P[b // 2]], tokens[1][b]])
@@ -84,85 +103,85 @@ def test_shared_prompts_equal_separate_rows(
     for b in range(B):
         start = LENGTHS_P[b // 2] - 1
         alone_TD = hidden_BXD[b, start : start + T]
-        np.testing.assert_allclose(plain[0][b], alone_TD, atol=TOLERANCE)
+        np.testing.assert_allclose(plain_states[b], alone_TD, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"is_prompt_major": True},
-        {"unroll": True},
-        {"remat": True},
-        {"is_prompt_major": True, "unroll": True, "remat": True},
-    ],
-    ids=["prompt_major", "unroll", "remat", "all"],
-)
-def test_another_program_gives_the_same_states_and_gradients(
-    tiny_params: Any, tokens: Any, forward: Any, plain: Any, how: dict[str, bool]
+@pytest.mark.parametrize("how", ["is_prompt_major", "unroll"])
+def test_another_program_gives_the_same_states(
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any, how: str
 ) -> None:
-    index_B = np.arange(B) // (B // P)
-    other = forward(tiny_params, tokens[0], LENGTHS_P, tokens[1], index_B, **how)
-    assert_close(other, plain)
+    states_BTD = forward(
+        tiny_params, tokens[0], LENGTHS_P, tokens[1], INDEX_B, **{how: True}
+    )
+    assert_close(states_BTD, plain_states)
+
+
+def test_another_program_gives_the_same_gradient(
+    tiny_params: Any, tokens: Any, gradient: Any, plain_gradient: Any
+) -> None:
+    how = {"is_prompt_major": True, "unroll": True, "remat": True}
+    assert_close(gradient(tiny_params, *tokens, **how), plain_gradient)
 
 
 def test_rows_follow_their_prompt_index_in_any_order(
-    tiny_params: Any, tokens: Any, forward: Any, plain: Any
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any
 ) -> None:
     order_B = np.array([4, 1, 5, 0, 3, 2])
-    index_B = (np.arange(B) // 2)[order_B]
-    hidden_BTD, _ = forward(
-        tiny_params, tokens[0], LENGTHS_P, tokens[1][order_B], index_B
+    states_BTD = forward(
+        tiny_params, tokens[0], LENGTHS_P, tokens[1][order_B], INDEX_B[order_B]
     )
-    assert_close(hidden_BTD, plain[0][order_B])
+    assert_close(states_BTD, plain_states[order_B])
+
+
+def with_garbage(tokens: Any, garbage: int) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens with another id wherever none is fed to the model."""
+    is_prompt_PS = np.arange(S)[None, :] < LENGTHS_P[:, None]
+    is_fed_T = np.arange(T) < T - 1
+    return (
+        np.where(is_prompt_PS, tokens[0], garbage),
+        np.where(is_fed_T[None, :], tokens[1], garbage),
+    )
 
 
 @pytest.mark.parametrize("garbage", [383, -7, 10**6])
-def test_token_ids_in_padding_change_no_bit(
-    tiny_params: Any, tokens: Any, forward: Any, plain: Any, garbage: int
+def test_token_ids_in_padding_change_no_bit_of_the_states(
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any, garbage: int
 ) -> None:
-    token_ids_PS = np.where(np.arange(S) < LENGTHS_P[:, None], tokens[0], garbage)
-    # The last token of a completion is never fed, whatever it is.
-    completion_BT = np.where(np.arange(T) < T - 1, tokens[1], garbage)
-    index_B = np.arange(B) // (B // P)
-    other = forward(tiny_params, token_ids_PS, LENGTHS_P, completion_BT, index_B)
-    assert_bitwise_equal(other[0], plain[0])
-    assert_bitwise_equal(other[1]["layers"], plain[1]["layers"])
-    real = np.unique(np.concatenate([tokens[0].ravel(), tokens[1].ravel()]))
-    embedding, expected = other[1]["embedding_VD"], plain[1]["embedding_VD"]
-    assert_bitwise_equal(embedding[real], expected[real])
-    assert not np.delete(np.asarray(embedding), real, axis=0).any()
+    token_ids_PS, completion_BT = with_garbage(tokens, garbage)
+    states_BTD = forward(tiny_params, token_ids_PS, LENGTHS_P, completion_BT, INDEX_B)
+    np.testing.assert_array_equal(states_BTD, plain_states)
+
+
+@pytest.mark.parametrize("garbage", [383, -7, 10**6])
+def test_token_ids_in_padding_change_no_bit_of_the_gradient(
+    tiny_params: Any, tokens: Any, gradient: Any, plain_gradient: Any, garbage: int
+) -> None:
+    other = gradient(tiny_params, *with_garbage(tokens, garbage))
+    jax.tree.map(np.testing.assert_array_equal, other, plain_gradient)
 
 
 def test_later_tokens_of_a_completion_change_no_earlier_bit(
-    tiny_params: Any, tokens: Any, forward: Any, plain: Any
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any
 ) -> None:
-    completion_BT = np.where(np.arange(T) < 2, tokens[1], 17)
-    index_B = np.arange(B) // (B // P)
-    other = forward(tiny_params, tokens[0], LENGTHS_P, completion_BT, index_B)
-    assert_bitwise_equal(other[0][:, :3], plain[0][:, :3])
+    completion_BT = np.where(np.arange(T)[None, :] < 2, tokens[1], 17)
+    states_BTD = forward(tiny_params, tokens[0], LENGTHS_P, completion_BT, INDEX_B)
+    np.testing.assert_array_equal(states_BTD[:, :3], plain_states[:, :3])
 
 
 def test_extra_padding_changes_nothing(
-    tiny_params: Any, tokens: Any, forward: Any, plain: Any
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any
 ) -> None:
     token_ids_PS = np.pad(tokens[0], ((0, 0), (0, 5)), constant_values=9)
     completion_BT = np.pad(tokens[1], ((0, 0), (0, 3)), constant_values=9)
-    index_B = np.arange(B) // (B // P)
-    hidden_BTD, _ = forward(
-        tiny_params, token_ids_PS, LENGTHS_P, completion_BT, index_B
-    )
-    assert_close(hidden_BTD[:, :T], plain[0])
+    states_BTD = forward(tiny_params, token_ids_PS, LENGTHS_P, completion_BT, INDEX_B)
+    assert_close(states_BTD[:, :T], plain_states)
 
 
 def test_a_completion_of_one_token_needs_only_the_prompt(
-    tiny_params: Any, tokens: Any, forward: Any, plain: Any
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any
 ) -> None:
-    index_B = np.arange(B) // (B // P)
-    hidden_BTD, grads = forward(
-        tiny_params, tokens[0], LENGTHS_P, tokens[1][:, :1], index_B
-    )
-    assert_close(hidden_BTD, plain[0][:, :1])
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(grads))
+    states_BTD = forward(tiny_params, tokens[0], LENGTHS_P, tokens[1][:, :1], INDEX_B)
+    assert_close(states_BTD, plain_states[:, :1])
 
 
 def test_a_state_depends_on_exactly_the_tokens_before_it(
@@ -190,12 +209,14 @@ def test_a_state_depends_on_exactly_the_tokens_before_it(
 
 
 def test_prefill_and_decode_equal_the_forward_pass(
-    tiny: Any, tiny_params: Any, tokens: Any, plain: Any
+    tiny: Any, tiny_params: Any, tokens: Any, plain_states: Any
 ) -> None:
     @jax.jit
     def decode(params, token_ids_PS, completion_BT):
         model = bind(tiny, params, jnp.dtype("float32"))
-        _, prefix = forward_prompts(model, Prompts(token_ids_PS, LENGTHS_P_DEVICE))
+        _, prefix = forward_prompts(
+            model, Prompts(token_ids_PS, jnp.asarray(LENGTHS_P))
+        )
 
         def step(suffix, scanned):
             column, token_B = scanned
@@ -207,53 +228,61 @@ def test_prefill_and_decode_equal_the_forward_pass(
         return jax.lax.scan(step, suffix, xs)[1].swapaxes(0, 1)
 
     decoded_BUD = decode(tiny_params, tokens[0], tokens[1])
-    np.testing.assert_allclose(decoded_BUD, plain[0][:, 1:], atol=TOLERANCE)
-
-
-LENGTHS_P_DEVICE = jnp.asarray(LENGTHS_P)
+    np.testing.assert_allclose(decoded_BUD, plain_states[:, 1:], atol=TOLERANCE)
 
 
 def test_bfloat16_stays_bfloat16_and_close(
-    tiny: Any, tiny_params: Any, tokens: Any, plain: Any
+    tiny: Any, tiny_params: Any, tokens: Any, plain_states: Any
 ) -> None:
     hidden_BTD = jax.jit(
         lambda params: forward_completions(
             bind(tiny, params, jnp.dtype("bfloat16")),
             Prompts(jnp.asarray(tokens[0]), jnp.asarray(LENGTHS_P)),
             jnp.asarray(tokens[1]),
-            jnp.arange(B) // (B // P),
+            jnp.asarray(INDEX_B),
         )
     )(tiny_params)
     assert hidden_BTD.dtype == jnp.bfloat16
-    difference = np.asarray(hidden_BTD, np.float32) - np.asarray(plain[0])
+    difference = np.asarray(hidden_BTD, np.float32) - np.asarray(plain_states)
     # 8 bits of mantissa: a rounding error of 2^-9 each in some 20 operations.
     assert np.sqrt(np.mean(difference**2)) < 0.05
 
 
+rotation = jax.jit(partial(rotate, theta=10_000.0))
+
+
 def test_scores_depend_on_relative_position_only() -> None:
     rng = np.random.default_rng(0)
-    q, k = (jnp.asarray(rng.normal(size=16), jnp.float32) for _ in range(2))
+    q, k = (rng.normal(size=16).astype(np.float32) for _ in range(2))
 
     def score(position_q: int, position_k: int) -> float:
-        both = jnp.stack([q, k])[None, :, None, :]
-        rotated = rotate(both, jnp.array([[position_q, position_k]]), 10_000.0)
-        return float(rotated[0, 0, 0] @ rotated[0, 1, 0])
+        both = np.stack([q, k])[None, :, None, :]
+        rotated = rotation(both, np.array([[position_q, position_k]]))
+        return float(np.dot(*np.asarray(rotated)[0, :, 0]))
 
     np.testing.assert_allclose(score(7, 3), score(107, 103), rtol=1e-4)
     assert abs(score(7, 3) - score(7, 4)) > 1e-2
 
 
 def test_rotation_at_position_zero_is_the_identity() -> None:
-    x = jnp.arange(16.0)[None, None, None, :]
-    np.testing.assert_array_equal(rotate(x, jnp.array([[0]]), 10_000.0), x)
+    x = np.arange(32, dtype=np.float32).reshape(1, 2, 1, 16)
+    np.testing.assert_array_equal(rotation(x, np.array([[0, 0]])), x)
 
 
-def test_initial_states_have_the_size_of_one(tiny: Any) -> None:
+def test_initial_matrices_are_scaled_by_their_fan_in(tiny: Any) -> None:
     params = jax.jit(initial_params, static_argnums=0)(tiny, jax.random.key(0))
-    prompts = Prompts(jnp.arange(32)[None], jnp.array([32]))
-    model = bind(tiny, params, jnp.dtype("float32"))
-    hidden_1SD, _ = forward_prompts(model, prompts)
-    np.testing.assert_allclose(np.std(hidden_1SD), 1.0, rtol=0.05)
+    layers, depth_scale = params["layers"], (2 * tiny.num_layers) ** -0.5
+    expected = {
+        "q_DNH": tiny.width**-0.5,
+        "up_DF": tiny.width**-0.5,
+        "o_NHD": depth_scale * (tiny.num_heads * tiny.head_width) ** -0.5,
+        "down_FD": depth_scale * tiny.mlp_width**-0.5,
+    }
+    spread = {name: np.std(layers[name]) for name in expected}
+    # The relative error of the spread of 4,096 draws is 1 %.
+    assert spread == pytest.approx(expected, rel=0.05)
+    assert not np.array_equal(layers["q_DNH"][0], layers["q_DNH"][1])
+    assert (layers["mlp_norm"]["scale"] == 1).all()
 
 
 def test_a_tied_model_has_no_head_of_its_own(tiny: Any) -> None:

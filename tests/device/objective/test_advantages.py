@@ -111,7 +111,9 @@ def test_gdpo_gives_the_published_numbers():
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 @few
 @given(
-    values=st.lists(st.floats(-1000, 1000, width=32, allow_subnormal=False), min_size=3, max_size=3),
+    values=st.lists(
+        st.floats(-1000, 1000, width=32, allow_subnormal=False), min_size=3, max_size=3
+    ),
     weight=st.floats(1 / 64, 10, width=32),
 )
 def test_tied_group_is_exactly_zero(options, values, weight):

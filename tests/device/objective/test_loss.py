@@ -30,7 +30,9 @@ EVERY_INPUT = {"kl_coef": 0.1, "entropy_coef": 0.01, "correction": "token_trunca
 """Parts that bring every input into a loss."""
 
 
-def evaluate(logprobs_BT, entropies_BT, arrays, mask_BT, denominator, threshold, **parts):
+def evaluate(
+    logprobs_BT, entropies_BT, arrays, mask_BT, denominator, threshold, **parts
+):
     return grpo_loss(
         logprobs_BT, arrays["advantages"], mask_BT, old_logprobs_BT=arrays["old"],
         ref_logprobs_BT=arrays["ref"], sampler_logprobs_BT=arrays["sampler"],
@@ -39,7 +41,12 @@ def evaluate(logprobs_BT, entropies_BT, arrays, mask_BT, denominator, threshold,
     )  # fmt: skip
 
 
-@partial(jax.jit, static_argnames=("has_threshold", "objective"))
+# LLVM's optimisations cost more here than they save.
+@partial(
+    jax.jit,
+    static_argnames=("has_threshold", "objective"),
+    compiler_options={"xla_backend_optimization_level": 0},
+)
 def compiled(arrays, mask_BT, denominator, threshold, *, has_threshold, objective):
     fn = partial(
         evaluate, arrays=arrays, mask_BT=mask_BT, denominator=denominator,
@@ -118,6 +125,12 @@ def test_value_and_gradient_equal_the_transcription(preset, parts, seed):
 # Laws
 
 ALL_PRESETS = pytest.mark.parametrize("preset", PRESETS)
+ONE_PER_AGGREGATION = pytest.mark.parametrize(
+    "preset", ["grpo", "dapo", "dr_grpo", "luspo"]
+)
+ONE_PER_RATIO = pytest.mark.parametrize(
+    "preset", ["grpo", "gspo", "gspo_token", "rloo"]
+)
 
 
 @ALL_PRESETS
@@ -148,7 +161,7 @@ def test_on_policy_gradient_is_reinforce(preset):
         )
 
 
-@ALL_PRESETS
+@ONE_PER_RATIO
 def test_old_logprobs_left_out_are_the_policys_own(preset):
     arrays, lengths = masked_arrays(4)
     arrays = on_device(arrays | {"old": arrays["logprobs"]})
@@ -180,7 +193,7 @@ def test_garbage_in_masked_positions_leaves_every_bit_in_place(preset, garbage):
     assert np.isfinite(results[0][0]) and np.isfinite(results[0][1][0]).all()
 
 
-@ALL_PRESETS
+@ONE_PER_AGGREGATION
 def test_padding_a_batch_wider_changes_nothing(preset):
     arrays, lengths = masked_arrays(6)
     wide = {name: np.pad(v, [(0, 0), (0, 5)]) for name, v in arrays.items()}
@@ -208,8 +221,11 @@ def test_microbatches_of_any_sizes_add_up_to_the_batch(preset):
             part_mask_BT = mask_BT & is_in_B[:, None]
             results.append(
                 run(
-                    arrays, part_mask_BT, preset,
-                    denominator=denominator, **EVERY_INPUT,
+                    arrays,
+                    part_mask_BT,
+                    preset,
+                    denominator=denominator,
+                    **EVERY_INPUT,
                 )  # fmt: skip
             )
         total = jax.tree.map(lambda *leaves: sum(leaves), *results)
@@ -219,7 +235,7 @@ def test_microbatches_of_any_sizes_add_up_to_the_batch(preset):
             np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("preset", ["grpo", "dapo", "gspo"])
+@pytest.mark.parametrize("preset", ["dapo", "gspo"])
 def test_eight_devices_equal_one(preset):
     arrays, lengths = masked_arrays(8)
     arrays, mask_BT = on_device(arrays), mask_of(lengths)
@@ -284,9 +300,7 @@ def test_clipped_side_sends_no_gradient_and_the_other_side_does():
     ratios = np.tile([0.5, 1.5], (NUM_ROWS, NUM_POSITIONS // 2))
     arrays, _ = masked_arrays(11)
     arrays["old"] = arrays["logprobs"] - np.log(ratios)
-    arrays["advantages"] = np.ones_like(ratios) * [[1.0], [-1.0]] * NUM_ROWS
-    arrays["advantages"] = np.where(np.arange(NUM_ROWS)[:, None] % 2, -1.0, 1.0)
-    arrays["advantages"] = arrays["advantages"] * np.ones_like(ratios)
+    arrays["advantages"] = np.tile([[1.0], [-1.0]], (NUM_ROWS // 2, NUM_POSITIONS))
     _, (gradient_BT, _), metrics = run(
         on_device(arrays), mask_of([NUM_POSITIONS] * NUM_ROWS), "grpo"
     )

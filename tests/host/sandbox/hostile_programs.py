@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from jaxgrpo.host.records import ExecutionStatus, Limits
 
-SHORT = Limits(cpu_s=0.3, wall_s=3.0, memory_bytes=256 * 2**20)
+SHORT = Limits(cpu_s=0.2, wall_s=4.0, memory_bytes=256 * 2**20)
 SMALL = Limits(cpu_s=2.0, wall_s=10.0, memory_bytes=96 * 2**20)
 IDLE = Limits(cpu_s=0.3, wall_s=0.4)
 
@@ -244,9 +244,7 @@ KERNEL = [
 RESOURCES = [
     Case(name="endless_loop", source="while True: pass", status="TLE"),
     Case(name="endless_c_loop", source="x = 3 ** (10 ** 9)", status="TLE"),
-    Case(
-        name="sleep", source="import time\ntime.sleep(60)", status="TLE", limits=IDLE
-    ),
+    Case(name="sleep", source="import time\ntime.sleep(60)", status="TLE", limits=IDLE),
     Case(
         name="stop_itself",
         source="import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
@@ -317,7 +315,9 @@ RESOURCES = [
 
 CRASHES = [
     Case(
-        name="segmentation_fault", source="import ctypes\nctypes.string_at(0)", status="RE"
+        name="segmentation_fault",
+        source="import ctypes\nctypes.string_at(0)",
+        status="RE",
     ),
     Case(name="abort", source="import os\nos.abort()", status="RE"),
     Case(name="read_past_end", source="input()", status="RE"),

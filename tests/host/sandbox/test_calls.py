@@ -5,7 +5,8 @@ import pytest
 from jaxgrpo.host.records import Call, Execution, Limits, Program
 from jaxgrpo.host.sandbox import Sandbox
 
-SHORT = Limits(cpu_s=0.5, wall_s=5.0)
+SHORT = Limits(cpu_s=0.3, wall_s=5.0)
+IDLE = Limits(cpu_s=0.3, wall_s=0.5)
 
 
 def run(
@@ -139,13 +140,14 @@ def test_program_that_does_not_load_fails_every_call(
 
 def test_loop_in_one_call_ends_it_and_those_after_it(sandbox: Sandbox):
     source = "def f(x):\n    while x: pass\n    return x"
-    execution = run(sandbox, source, ("f", 0), ("f", 1), ("f", 0))
+    limits = Limits(cpu_s=0.1, wall_s=5.0)
+    execution = run(sandbox, source, ("f", 0), ("f", 1), ("f", 0), limits=limits)
     assert (execution.status, statuses(execution)) == ("TLE", ["OK", "TLE", "TLE"])
 
 
 def test_limits_hold_for_all_calls_together(plain_sandbox: Sandbox):
     source = (
-        "import time\ndef f():\n    end = time.process_time() + 0.2\n"
+        "import time\ndef f():\n    end = time.process_time() + 0.1\n"
         "    while time.process_time() < end: pass"
     )
     execution = run(plain_sandbox, source, *[("f",)] * 5)
@@ -168,12 +170,13 @@ def test_arguments_that_are_not_plain_data_are_refused(plain_sandbox: Sandbox):
 def test_later_arguments_are_not_in_the_child_yet(plain_sandbox: Sandbox):
     source = (
         "import gc\n"
-        "def f(x):\n"
-        "    found = [o for o in gc.get_objects() if isinstance(o, (list, dict, tuple))]\n"
-        "    return any('Secret2' in repr(o)[:9999] for o in found[-2000:])\n"
+        "def f(needle, x):\n"
+        "    lists = [o for o in gc.get_objects() if isinstance(o, (list, dict))]\n"
+        "    return any(needle[::-1] in repr(o)[:9999] for o in lists[-500:])\n"
     )
-    execution = run(plain_sandbox, source, ("f", "Secret1"), ("f", "x" + "Secret2"))
-    assert values(execution)[0] is False
+    needle = "tercesnedd"
+    calls = ("f", needle, "hidden"), ("f", needle, needle[::-1])
+    assert values(run(plain_sandbox, source, *calls, limits=Limits())) == [False, True]
 
 
 FORGE = "import os, struct\ndef send(b): os.write(3, struct.pack('<I', len(b)) + b)\n"
@@ -202,19 +205,24 @@ ATTACKS = {
     "generator": "def f(): yield 42",
     "function": "def f(): return f",
     "assertion_error": "def f(): raise AssertionError",
-    "deep_value": "def f():\n    x = []\n    for _ in range(100000): x = [x]\n    return x",
+    "deep_value": (
+        "def f():\n    x = []\n    for _ in range(100000): x = [x]\n    return x"
+    ),
     "value_that_holds_itself": "def f():\n    x = []\n    x.append(x)\n    return x",
     "deep_recursion": "def f(): return f()",
-    "forged_giant_frame": "import os\nos.write(3, b'\\xff\\xff\\xff\\xff')\ndef f(): return 0",
+    "forged_giant_frame": (
+        "import os\nos.write(3, b'\\xff\\xff\\xff\\xff')\ndef f(): return 0"
+    ),
     "forged_first_frame": FORGE + "send(b'{\"value\": 42}')\ndef f(): return 0",
     "forged_garbage": FORGE + "send(b'{]')\ndef f(): return 0",
     "forged_nesting": FORGE + "def f():\n    send(b'[' * 100000)\n    return 0",
     "forged_array": FORGE + "def f():\n    send(b'[42]')\n    return 0",
-    "forged_tag": FORGE + "def f():\n    send(b'{\"value\": {\"q\": 42}}')",
+    "forged_tag": FORGE + 'def f():\n    send(b\'{"value": {"q": 42}}\')',
     "forged_no_value": FORGE + "def f():\n    send(b'{\"cpu_s\": 1}')",
     "forged_nan": FORGE + "def f():\n    send(b'{\"value\": NaN}')",
-    "forged_long_int": FORGE + "def f():\n    send(b'{\"value\": ' + b'9' * 9999 + b'}')",
-    "forged_unhashable": FORGE + "def f():\n    send(b'{\"value\": {\"s\": [[1]]}}')",
+    "forged_long_int": FORGE
+    + "def f():\n    send(b'{\"value\": ' + b'9' * 9999 + b'}')",
+    "forged_unhashable": FORGE + 'def f():\n    send(b\'{"value": {"s": [[1]]}}\')',
     "closed_channel": "import os\nos.close(3)\ndef f(): return 42",
     "closed_channel_in_call": "import os\ndef f():\n    os.close(3)\n    return 42",
     "swallowed_request": "import os\ndef f():\n    os.read(3, 99)",
@@ -235,7 +243,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_gives_no_value(name: str, plain_sandbox: Sandbox):
-    execution = run(plain_sandbox, ATTACKS[name], ("f",), ("f",))
+    execution = run(plain_sandbox, ATTACKS[name], ("f",), ("f",), limits=IDLE)
     assert all(result.status in ("RE", "TLE") for result in execution.results)
     assert values(execution) == [None, None]
     assert plain_sandbox.run(Program(source="print(1)")).stdout == "1\n"
@@ -277,5 +285,5 @@ def test_dictionaries_of_the_standard_library_become_plain(plain_sandbox: Sandbo
 
 def test_numbers_of_numpy_become_plain():
     with Sandbox(level="B", packages=("numpy",)) as sandbox:
-        source = "import numpy as np\ndef f(): return np.int64(3), np.float64(0.5), np.bool_(1)"
-        assert repr(values(run(sandbox, source, ("f",)))) == "[(3, 0.5, True)]"
+        source = "import numpy as np\ndef f(): return np.int64(3), np.float64(0.5)"
+        assert repr(values(run(sandbox, source, ("f",)))) == "[(3, 0.5)]"

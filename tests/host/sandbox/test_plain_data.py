@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxgrpo.host.sandbox.plain_data import (
@@ -26,9 +26,11 @@ HASHABLE = st.recursive(
 )
 PLAIN = st.recursive(
     HASHABLE | st.sets(HASHABLE, max_size=3),
-    lambda items: st.lists(items, max_size=3)
-    | st.tuples(items)
-    | st.dictionaries(HASHABLE, items, max_size=3),
+    lambda items: (
+        st.lists(items, max_size=3)
+        | st.tuples(items)
+        | st.dictionaries(HASHABLE, items, max_size=3)
+    ),
     max_leaves=10,
 )
 
@@ -41,6 +43,7 @@ def types_of(value: object) -> object:
     return type(value)
 
 
+@settings(max_examples=50, deadline=None)
 @given(PLAIN)
 def test_every_plain_value_crosses_unchanged(value: object):
     back = from_bytes(to_bytes(value, LIMIT))
@@ -48,6 +51,7 @@ def test_every_plain_value_crosses_unchanged(value: object):
     assert types_of(back) == types_of(value)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=50) | st.text(max_size=50).map(str.encode))
 def test_hostile_bytes_give_a_value_or_the_one_error(encoded: bytes):
     try:
@@ -115,9 +119,9 @@ def test_nesting_beyond_the_limit_is_refused():
 def test_colliding_hashes_are_refused_fast():
     modulus = 2**61 - 1  # Of the hash of integers.
     with pytest.raises(NotPlainDataError, match="same hash"):
-        from_bytes(to_bytes([i * modulus for i in range(100)], LIMIT).join(
-            [b'{"s": ', b"}"]
-        ))
+        from_bytes(
+            to_bytes([i * modulus for i in range(100)], LIMIT).join([b'{"s": ', b"}"])
+        )
 
 
 def test_many_different_elements_are_fine():

@@ -76,8 +76,12 @@ def test_calls_that_only_x86_64_has_are_all_that_aarch64_lacks():
 
 def test_every_number_not_listed_is_denied(architecture: Architecture):
     code = fill_in_pid(*build_filter(architecture), OWN_PID)
-    listed = {architecture.numbers[n] for n in ALLOWED_CALLS if n in architecture.numbers}
-    ruled = "clone clone3 kill tgkill socketpair sendto prlimit64 fcntl ioctl open openat"
+    listed = {
+        architecture.numbers[n] for n in ALLOWED_CALLS if n in architecture.numbers
+    }
+    ruled = (
+        "clone clone3 kill tgkill socketpair sendto prlimit64 fcntl ioctl open openat"
+    )
     listed |= {architecture.numbers.get(name, -1) for name in ruled.split()}
     for number in set(range(600)) - listed:
         assert outcome(code, number, (), architecture.audit_arch) == DENIED, number
@@ -113,9 +117,7 @@ THREAD = 0x00010000 | 0x00000100 | 0x00000800 | 0x003D0000
     ],
     ids=hex,
 )
-def test_clone_makes_threads_alone(
-    flags: int, action: int, architecture: Architecture
-):
+def test_clone_makes_threads_alone(flags: int, action: int, architecture: Architecture):
     assert judge(architecture, "clone", flags) == action
 
 

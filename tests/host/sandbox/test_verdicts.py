@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from jaxgrpo.host.records import (
@@ -8,8 +10,6 @@ from jaxgrpo.host.records import (
     Program,
 )
 from jaxgrpo.host.sandbox import Sandbox
-
-SHORT = Limits(cpu_s=0.3, wall_s=3.0)
 
 
 def run(sandbox: Sandbox, source: str, stdin: str = "", **limits) -> Execution:
@@ -45,7 +45,12 @@ def test_program_is_main(plain_sandbox: Sandbox):
     ("source", "type_name", "message", "line"),
     [
         ("x = 1\n1 / 0", "ZeroDivisionError", "division by zero", 2),
-        ("def f():\n    return [][3]\n\nf()", "IndexError", "list index out of range", 2),
+        (
+            "def f():\n    return [][3]\n\nf()",
+            "IndexError",
+            "list index out of range",
+            2,
+        ),
         ("import json\n\njson.loads('')", "JSONDecodeError", "Expecting value", 3),
         ("class E(Exception): pass\nraise E('a')", "E", "a", 2),
         ("raise KeyboardInterrupt", "KeyboardInterrupt", "", 1),
@@ -65,7 +70,8 @@ def test_exception_is_runtime_error_with_type_and_line(
 
 def test_traceback_shows_the_program_alone(plain_sandbox: Sandbox):
     stderr = run(plain_sandbox, "def f():\n    raise ValueError('a')\nf()").stderr
-    assert stderr.splitlines() == [
+    # Newer interpreters underline more of a line.
+    assert [line for line in stderr.splitlines() if line.strip("~^ ")] == [
         "Traceback (most recent call last):",
         '  File "solution.py", line 3, in <module>',
         "    f()",
@@ -117,9 +123,9 @@ def test_signal_is_runtime_error_that_names_it(plain_sandbox: Sandbox):
 
 
 def test_processor_time_decides_time_limit(plain_sandbox: Sandbox):
-    execution = run(plain_sandbox, "while True: pass", cpu_s=0.3, wall_s=20.0)
+    execution = run(plain_sandbox, "while True: pass", cpu_s=0.1, wall_s=20.0)
     assert (execution.status, execution.reason) == ("TLE", "processor time limit")
-    assert 0.3 <= execution.cpu_s < 0.5
+    assert 0.1 <= execution.cpu_s < 0.3
 
 
 def test_sleeping_costs_no_processor_time(plain_sandbox: Sandbox):
@@ -140,7 +146,7 @@ def test_threads_share_the_processor_time(plain_sandbox: Sandbox):
         "import threading\ndef f():\n    while True: pass\n"
         "for _ in range(3): threading.Thread(target=f).start()"
     )
-    execution = run(plain_sandbox, source, cpu_s=0.3, wall_s=20.0)
+    execution = run(plain_sandbox, source, cpu_s=0.1, wall_s=20.0)
     assert (execution.status, execution.reason) == ("TLE", "processor time limit")
 
 
@@ -202,7 +208,9 @@ def test_sets_of_strings_print_alike_in_every_sandbox(plain_sandbox: Sandbox):
 
 def test_runs_share_nothing(sandbox: Sandbox):
     run(sandbox, "import math, builtins\nmath.pi = builtins.x = 3")
-    execution = run(sandbox, "import math, builtins\nprint(math.pi, hasattr(builtins, 'x'))")
+    execution = run(
+        sandbox, "import math, builtins\nprint(math.pi, hasattr(builtins, 'x'))"
+    )
     assert execution.stdout == "3.141592653589793 False\n"
 
 
@@ -224,11 +232,10 @@ def test_installed_packages_are_not_there_unless_allowed(sandbox: Sandbox):
     assert execution.exception.type_name == "ModuleNotFoundError"
 
 
-@pytest.mark.parametrize("level", ["A", "B"])
-def test_allowed_packages_can_be_imported(level: str):
-    with Sandbox(level="auto", minimum="B", packages=("numpy",)) as sandbox:
-        source = "import numpy, numpy.fft\nprint(numpy.arange(4).sum())"
-        execution = sandbox.run(Program(source=source, limits=SHORT))
+def test_allowed_packages_can_be_imported(sandbox: Sandbox):
+    with Sandbox(level=sandbox.level, packages=("numpy",)) as fresh:
+        source = "import numpy, numpy.polynomial\nprint(numpy.arange(4).sum())"
+        execution = fresh.run(Program(source=source))
     assert execution.stdout == "6\n", execution.stderr
 
 
@@ -238,15 +245,19 @@ def test_environment_is_the_sandboxs_own(
     monkeypatch.setenv("HF_TOKEN", "secret")
     with Sandbox(level=sandbox.level) as fresh:
         execution = fresh.run(Program(source="import os\nprint(sorted(os.environ))"))
-    assert execution.stdout == str(
-        [
-            "LANG",
-            "MKL_NUM_THREADS",
-            "OMP_NUM_THREADS",
-            "OPENBLAS_NUM_THREADS",
-            "PYTHONHASHSEED",
-        ]
-    ) + "\n"
+    assert (
+        execution.stdout
+        == str(
+            [
+                "LANG",
+                "MKL_NUM_THREADS",
+                "OMP_NUM_THREADS",
+                "OPENBLAS_NUM_THREADS",
+                "PYTHONHASHSEED",
+            ]
+        )
+        + "\n"
+    )
 
 
 def test_secrets_are_not_in_memory_either(monkeypatch: pytest.MonkeyPatch):
@@ -262,7 +273,8 @@ def test_secrets_are_not_in_memory_either(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("name", ["cpu_s", "wall_s", "memory_bytes", "output_bytes"])
 @pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
 def test_limit_that_is_none_is_refused(name: str, value: float, plain_sandbox: Sandbox):
-    program = Program(source="", limits=Limits(**{name: value}))
+    limits = replace(Limits(), **{name: value})
+    program = Program(source="", limits=limits)
     with pytest.raises(ValueError, match=f"limit {name}: {value}. Use a positive"):
         plain_sandbox.run(program)
 

@@ -1,0 +1,62 @@
+"""A trained model by its name: run folder, checkpoint folder, or `builtin:NAME`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from jaxgrpo import checkpoint
+from jaxgrpo.config import Config
+from jaxgrpo.config_loading import config_of_checkpoint, load_config
+from jaxgrpo.device.model.decoder import Params, initial_params
+from jaxgrpo.policy import Policy, initial_weights, load_policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A model with its weights, and the configuration to use it with."""
+
+    config: Config
+    policy: Policy
+    params: Params
+    step: int
+    """Updates of the run it stems from; 0 for a checkpoint folder."""
+
+
+def open_source(name: str, overrides: list[str]) -> Source:
+    """Loads a model.
+
+    Args:
+      name: Run folder (its newest checkpoint is taken), checkpoint folder in Hugging
+        Face layout, or `builtin:NAME`.
+      overrides: Changes to the run's configuration, or to the defaults.
+
+    Raises:
+      ValueError: If there is nothing of that name, or a run has no checkpoint yet.
+    """
+    folder = Path(name).expanduser()
+    if not (folder / "config.toml").is_file():
+        config = config_of_checkpoint(name, overrides)
+        policy = load_policy(config.model, config.prompt)
+        params = initial_weights(policy, config)
+        return Source(config=config, policy=policy, params=params, step=0)
+    config = load_config(folder / "config.toml", overrides)
+    policy = load_policy(config.model, config.prompt)
+    saved = folder / "checkpoints"
+    step = checkpoint.latest_step(saved) if saved.is_dir() else None
+    if step is None:
+        raise ValueError(
+            f"run {name} has no checkpoint yet. Wait for step "
+            f"{config.checkpoint.every_steps}, its checkpoint.every_steps."
+        )
+    abstract = jax.eval_shape(
+        lambda: initial_params(policy.architecture, jax.random.key(0))
+    )
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    abstract = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), abstract
+    )
+    restored = checkpoint.restore_part(saved, step, {"params": abstract})
+    params = jax.tree.map(jnp.asarray, restored["params"])
+    return Source(config=config, policy=policy, params=params, step=step)

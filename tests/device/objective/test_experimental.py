@@ -1,0 +1,67 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgrpo.device.objective.experimental import (
+    divergence_scale,
+    exploration_advantages,
+    self_conditioned_weights,
+    trace_ratios,
+)
+from jaxgrpo.device.objective.ratios import sequence_ratios
+from tests.device.objective.draws import NUM_ROWS, mask_of, masked_arrays, on_device
+
+LENGTHS = [6, 5, 4, 3, 2, 1, 6, 6]
+
+
+def test_trace_of_every_token_without_decay_ends_at_gspos_ratio():
+    arrays = on_device(masked_arrays(0)[0])
+    log_ratios_BT = arrays["logprobs"] - arrays["old"]
+    mask_BT = mask_of(LENGTHS)
+    traces = np.asarray(
+        jax.jit(trace_ratios, static_argnums=3)(log_ratios_BT, mask_BT, mask_BT, 1.0)
+    )
+    expected_BT = jax.jit(sequence_ratios)(log_ratios_BT, mask_BT)
+    last = traces[np.arange(NUM_ROWS), np.asarray(LENGTHS) - 1]
+    np.testing.assert_allclose(last, expected_BT[:, 0], rtol=1e-5)
+
+
+def test_trace_is_one_before_the_first_traced_token():
+    traces_BT = trace_ratios(
+        jnp.full((1, 3), 0.5), jnp.ones((1, 3), bool),
+        jnp.asarray([[False, True, False]]), 0.5,
+    )  # fmt: skip
+    np.testing.assert_allclose(traces_BT, [[1, np.exp(0.5), np.exp(0.5)]], rtol=1e-6)
+
+
+def test_scale_is_the_upper_quartile_of_tokens_that_count():
+    divergences_BT = jnp.asarray([[1.0, 2, 3, 4, 5, jnp.nan]])
+    mask_BT = jnp.arange(6)[None, :] < 5
+    assert divergence_scale(divergences_BT, mask_BT) == 4
+    assert divergence_scale(divergences_BT, mask_BT, 9.0) == 9
+    assert divergence_scale(divergences_BT, jnp.zeros((1, 6), bool), 0.5) == 0.5
+
+
+def test_weights_fall_where_teacher_and_student_agree():
+    weights_BT = self_conditioned_weights(
+        jnp.asarray([[0.0, 1.0, jnp.nan], [0.0, 1.0, 1.0]]),
+        jnp.asarray([[True, True, False], [True, True, True]]),
+        jnp.float32(1.0), jnp.asarray([True, False]),
+    )  # fmt: skip
+    assert weights_BT.tolist() == [[0.0, 0.5, 0.0], [1.0, 1.0, 1.0]]
+
+
+def test_exploration_rewards_distance_from_the_failure():
+    divergences_BT = jnp.asarray([[0.1, 0.1], [3.0, 3.0], [9.0, 9.0], [1.0, 1.0]])
+    is_explored_B = jnp.asarray([True, True, False, True])
+
+    def total(divergences_BT):
+        advantages_B = exploration_advantages(
+            divergences_BT, jnp.ones((4, 2), bool), jnp.zeros(4, int), is_explored_B
+        )
+        return advantages_B.sum(), advantages_B
+
+    slope_BT, ours = jax.jit(jax.grad(total, has_aux=True))(divergences_BT)
+    low, high, none, middle = ours.tolist()
+    assert high > middle > low and none == 0
+    assert not slope_BT.any()

@@ -1,0 +1,19 @@
+import doctest
+import importlib
+
+import pytest
+
+MODULES = [
+    "judge.literal",
+    "judge.literal_values",
+    "prompts",
+    "scorer",
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_hold(name: str):
+    module = importlib.import_module(f"jaxgrpo.host.{name}")
+    failed, attempted = doctest.testmod(module)
+    assert attempted > 0
+    assert failed == 0
