@@ -1,8 +1,10 @@
 """Between the machines: records of the host to arrays of the device, and back."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxgrpo.device.records import FINISH_REASONS, Prompts, Rollouts, Scored
@@ -41,20 +43,34 @@ def group_keys(
     num_prompts: int,
     group_size: int,
 ) -> jax.Array:
-    """The random keys of `group_size` rows of each problem, prompt-major."""
-    hashes = [stable_hash(problem.id) for problem in problems]
-    hashes += [(0, 0)] * (num_prompts - len(problems))
+    """The random keys of `group_size` rows of each problem, prompt-major.
+
+    A problem that occurs twice, as at the seam of two epochs, is another draw the
+    second time: its completions differ.
+    """
+    num_padding = num_prompts - len(problems)
+    hashes = [stable_hash(problem.id) for problem in problems] + [(0, 0)] * num_padding
     hash_P2 = np.array(hashes, np.uint32)
+    draw_P = np.array(_draws(problems) + [0] * num_padding, np.int32)
     sample_G = np.arange(group_size, dtype=np.int32)
-    num_rows = num_prompts * group_size
     return row_keys(
         seed,
         purpose,
         step,
-        np.repeat(hash_P2, group_size, axis=0),
-        np.zeros((num_rows,), np.int32),
-        np.tile(sample_G, num_prompts),
+        jnp.asarray(np.repeat(hash_P2, group_size, axis=0)),
+        jnp.asarray(np.repeat(draw_P, group_size)),
+        jnp.asarray(np.tile(sample_G, num_prompts)),
     )
+
+
+def _draws(problems: Sequence[Problem]) -> list[int]:
+    """How often each problem came before in the list."""
+    seen: Counter[str] = Counter()
+    draws = []
+    for problem in problems:
+        draws.append(seen[problem.id])
+        seen[problem.id] += 1
+    return draws
 
 
 def sampled_groups(
@@ -74,9 +90,11 @@ def sampled_groups(
     host = jax.device_get(rollouts._replace(row_key_B=None))  # type: ignore[arg-type]
     group_size = host.lengths_B.shape[0] // (int(host.prompt_index_B[-1]) + 1)
     groups = []
-    for index, (problem, prompt) in enumerate(zip(problems, prompts, strict=True)):
+    for index, (problem, prompt, draw) in enumerate(
+        zip(problems, prompts, _draws(problems), strict=True)
+    ):
         completions = [
-            _completion(policy, problem, prompt, host, index * group_size + sample)
+            _completion(policy, prompt, host, index * group_size + sample, draw, sample)
             for sample in range(group_size)
         ]
         groups.append(
@@ -86,14 +104,13 @@ def sampled_groups(
 
 
 def _completion(
-    policy: Policy, problem: Problem, prompt: Prompt, host: Rollouts, row: int
+    policy: Policy, prompt: Prompt, host: Rollouts, row: int, draw: int, sample: int
 ) -> Completion:
     length = int(host.lengths_B[row])
     token_ids = np.asarray(host.completion_BT[row, :length])
     text, offsets = policy.decode(token_ids)
-    group_size = host.lengths_B.shape[0] // (int(host.prompt_index_B[-1]) + 1)
     return Completion(
-        problem_id=problem.id,
+        problem_id=prompt.problem_id,
         prompt_variant=prompt.variant,
         token_ids=token_ids,
         text=text,
@@ -101,8 +118,41 @@ def _completion(
         finish_reason=FINISH_REASONS[int(host.finish_reason_B[row])],
         sampler_logprobs=np.asarray(host.sampler_logprobs_BT[row, :length]),
         policy_step=int(host.policy_step_B[row]),
-        sample=row % group_size,
+        draw=draw,
+        sample=sample,
     )
+
+
+def rows_of_completions(groups: Sequence[Group]) -> np.ndarray:
+    """The row of `update_arrays` that holds each completion, group after group.
+
+    Rows are ordered by prompt. Groups stay together, but in a group of several prompt
+    variants the completions of one variant come before those of the next.
+
+    Args:
+      groups: As given to `update_arrays`.
+
+    Example:
+      >>> outputs.advantages_B[rows_of_completions(groups)]  # doctest: +SKIP
+    """
+    order = np.argsort(_prompt_indices(groups), kind="stable")
+    rows = np.empty_like(order)
+    rows[order] = np.arange(len(order))
+    return rows
+
+
+def _prompt_indices(groups: Sequence[Group]) -> np.ndarray:
+    """Each completion's prompt among all prompts of all groups.
+
+    A problem may stand in two groups; each has prompts of its own.
+    """
+    indices: list[int] = []
+    num_before = 0
+    for group in groups:
+        place = {prompt.variant: i for i, prompt in enumerate(group.prompts)}
+        indices += [num_before + place[c.prompt_variant] for c in group.completions]
+        num_before += len(group.prompts)
+    return np.array(indices, np.int32)
 
 
 def update_arrays(
@@ -119,13 +169,15 @@ def update_arrays(
 ) -> tuple[Prompts, Rollouts, Scored]:
     """Scored groups as the arrays of an update, rows ordered by prompt.
 
+    `rows_of_completions` says which row is whose.
+
     Args:
       groups: After scoring and regrouping.
       reward_names: Columns of the rewards, in config order.
       seed: Of the run; with `purpose` and `step` it gives back the rows' keys.
       purpose: As sampled.
       step: As sampled.
-      num_prompts: P, at least the distinct prompts of the groups.
+      num_prompts: P, at least the prompts of the groups.
       num_rows: B, at least the completions of the groups.
       num_positions: S.
       num_columns: T.
@@ -134,14 +186,9 @@ def update_arrays(
       Prompts, rollouts and rewards; rows that only pad have `is_real_B` False.
     """
     prompts = [prompt for group in groups for prompt in group.prompts]
-    place = {(p.problem_id, p.variant): index for index, p in enumerate(prompts)}
-    rows = [
-        (place[completion.problem_id, completion.prompt_variant], number, index)
-        for number, group in enumerate(groups)
-        for index, completion in enumerate(group.completions)
-    ]
-    rows.sort(key=lambda row: row[0])  # stable: samples stay in order
-    assert len(rows) <= num_rows, f"{len(rows)} completions for {num_rows} rows"
+    place_of = rows_of_completions(groups)
+    prompt_index_of = _prompt_indices(groups)
+    assert len(place_of) <= num_rows, f"{len(place_of)} completions, {num_rows} rows"
     assert len(prompts) <= num_prompts, f"{len(prompts)} prompts for {num_prompts}"
     completion_BT = np.zeros((num_rows, num_columns), np.int32)
     logprobs_BT = np.zeros((num_rows, num_columns), np.float32)
@@ -152,18 +199,26 @@ def update_arrays(
     group_id_B = np.full((num_rows,), num_rows - 1, np.int32)
     hash_B2 = np.zeros((num_rows, 2), np.uint32)
     rewards_BR = np.zeros((num_rows, len(reward_names)), np.float32)
-    for row, (prompt_index, number, index) in enumerate(rows):
-        completion = groups[number].completions[index]
-        length = len(completion.token_ids)
+    members = [
+        (number, completion, score)
+        for number, group in enumerate(groups)
+        for completion, score in zip(group.completions, group.scores, strict=True)
+    ]
+    for index, (number, completion, score) in enumerate(members):
+        row, length = place_of[index], len(completion.token_ids)
+        # One log-prob would be broadcast to all tokens, none is not zero.
+        assert len(completion.sampler_logprobs) == length, (
+            f"{len(completion.sampler_logprobs)} log-probs for {length} tokens of "
+            f"problem {completion.problem_id!r}"
+        )
         completion_BT[row, :length] = completion.token_ids
         logprobs_BT[row, :length] = completion.sampler_logprobs
         lengths_B[row] = length
         finish_B[row] = FINISH_REASONS.index(completion.finish_reason)
         policy_step_B[row] = completion.policy_step
         draw_B[row], sample_B[row] = completion.draw, completion.sample
-        prompt_index_B[row], group_id_B[row] = prompt_index, number
+        prompt_index_B[row], group_id_B[row] = prompt_index_of[index], number
         hash_B2[row] = stable_hash(completion.problem_id)
-        score = groups[number].scores[index]
         rewards_BR[row] = [score.rewards[name] for name in reward_names]
     arrays = prompt_arrays(
         prompts, num_prompts=num_prompts, num_positions=num_positions
@@ -175,9 +230,11 @@ def update_arrays(
         finish_reason_B=finish_B,
         prompt_index_B=prompt_index_B,
         group_id_B=group_id_B,
-        row_key_B=row_keys(seed, purpose, step, hash_B2, draw_B, sample_B),
+        row_key_B=row_keys(
+            seed, purpose, step, *map(jnp.asarray, (hash_B2, draw_B, sample_B))
+        ),
         policy_step_B=policy_step_B,
         constraint_id_B=np.zeros((num_rows,), np.int32),
-        is_real_B=np.arange(num_rows) < len(rows),
+        is_real_B=np.arange(num_rows) < len(members),
     )
     return arrays, rollouts, Scored(rewards_BR, None)

@@ -107,6 +107,11 @@ class ExampleStream(Iterator[Examples]):
     def _open_window(self) -> None:
         examples = [self._example(problem) for problem in next(self._stream)]
         kept = [e for e in examples if e[0] <= self._max_prompt_tokens]
+        if not kept:
+            raise ValueError(
+                f"all {len(examples)} prompts of a window are longer than "
+                f"prompt.max_prompt_tokens {self._max_prompt_tokens}. Raise it."
+            )
         self.num_dropped += len(examples) - len(kept)
         kept.sort(key=lambda example: len(example[1]))
         parts = [

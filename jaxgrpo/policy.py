@@ -95,8 +95,9 @@ def load_policy(model: ModelConfig, prompt: PromptConfig) -> Policy:
     tokenizer = load_tokenizer(tokenizer_folder)
     if len(tokenizer) > architecture.vocab_size:
         raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens, the model {model.preset} "
-            f"{architecture.vocab_size} rows. Use a tokenizer with fewer tokens."
+            f"the tokenizer has {len(tokenizer)} tokens, the model "
+            f"{model.checkpoint or model.preset} has {architecture.vocab_size} rows. "
+            "Use a tokenizer with fewer tokens, or a model with more rows."
         )
     return Policy(
         architecture=architecture,

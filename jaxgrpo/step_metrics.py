@@ -75,7 +75,8 @@ def dead_group_metrics(
 
     Full is the sum of the positive weights, what rewards of at most 1 add up to.
     """
-    full = sum(weight for weight in weights.values() if weight > 0)
+    # Summed as a row's rewards are: rounded once.
+    full = math.fsum(weight for weight in weights.values() if weight > 0)
     kept = _kept_totals(groups, weights)
     return {
         "frac_reward_zero_std": _share(

@@ -138,6 +138,7 @@ def save_checkpoint(
             tensor = _to_theirs(value[index], path)
             tensors[name] = np.ascontiguousarray(tensor.astype(jnp.dtype(dtype)))
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # the library leaves it private
 
 
 def _open_tensors(folder: Path) -> dict[str, Any]:

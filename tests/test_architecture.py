@@ -20,6 +20,7 @@ LONGEST_FUNCTION = 80
 DEVICE_ORDER = """
 device
 device.records
+device.placement
 device.model
 device.model.architecture
 device.model.attention

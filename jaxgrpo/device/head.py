@@ -93,6 +93,10 @@ def token_logprobs(
     id is below `num_tokens`, its state allows it, and it is among the kept ids. The
     log-prob of a target that is not allowed is -inf, without gradient.
 
+    On a mesh, call it inside `jax.shard_map` over the axes that split the rows (a
+    vocabulary axis may stay automatic): the head's gradient is then reduced over
+    devices once, where the compiler alone would do it for every chunk.
+
     Args:
       hidden_BTD: Hidden states that predict the targets, after the last norm.
       head_VD: Output head, one row a token; padded rows are allowed.

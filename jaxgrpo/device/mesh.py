@@ -1,16 +1,5 @@
-"""How devices are arranged, and which array dim lies along which axis.
+"""The devices as a mesh, and what lies where on it (see `placement.py`)."""
 
-Axes of the mesh: `data` splits the batch; `fsdp` splits the batch and the weights;
-`tensor` splits heads, MLP and vocabulary. A parameter's name ends in its dims, and the
-dims say where it lies:
-
-    D -> fsdp        N, K, F, V -> tensor        L, H -> whole
-
-Norms have no dims in their name and are whole on every device. Programs stay those of
-one device: the compiler inserts the communication.
-"""
-
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -19,18 +8,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.decoder import initial_params
-
-BATCH_AXES = ("data", "fsdp")
-"""Axes that split prompts and rows."""
-
-_AXIS_OF_DIM = {
-    "D": "fsdp",
-    "N": "tensor",
-    "K": "tensor",
-    "F": "tensor",
-    "V": "tensor",
-    "H": None,
-}
+from jaxgrpo.device.placement import AXES, BATCH_AXES, divisors, state_shardings
 
 
 def make_mesh(
@@ -57,7 +35,7 @@ def make_mesh(
             raise ValueError(
                 f"mesh.fsdp {fsdp} * mesh.tensor {tensor} = {inner} does not divide "
                 f"{num_devices} devices. Choose a product that does: "
-                f"{_divisors(num_devices)}."
+                f"{divisors(num_devices)}."
             )
         data = num_devices // inner
     if data * inner != num_devices:
@@ -68,7 +46,7 @@ def make_mesh(
         )
     return jax.make_mesh(
         (data, fsdp, tensor),
-        (*BATCH_AXES, "tensor"),
+        AXES,
         axis_types=(AxisType.Auto,) * 3,
         devices=devices,
     )
@@ -86,24 +64,6 @@ def param_shardings(architecture: Architecture, mesh: Mesh) -> Any:
     """
     shapes = jax.eval_shape(lambda: initial_params(architecture, jax.random.key(0)))
     return state_shardings(shapes, mesh)
-
-
-def state_shardings(state: Any, mesh: Mesh) -> Any:
-    """Where each array of a training state lies: moments lie with their parameter.
-
-    An array belongs to a parameter if its path ends in the parameter's name and it has
-    the parameter's rank; all others (counters, norms) are whole on every device.
-
-    Args:
-      state: Tree of arrays or of their shapes; parameters, optimiser state, or both.
-      mesh: From `make_mesh`.
-
-    Raises:
-      ValueError: If an axis does not divide a dim that it splits.
-    """
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: NamedSharding(mesh, _spec(path, leaf.shape, mesh)), state
-    )
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
@@ -127,28 +87,3 @@ def placed_like(batch: Any, params: Any) -> Any:
 def replicated(mesh: Mesh) -> NamedSharding:
     """Of arrays that are whole on every device."""
     return NamedSharding(mesh, PartitionSpec())
-
-
-def _spec(path: tuple[Any, ...], shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
-    name = str(getattr(path[-1], "key", "")) if path else ""
-    dims = name.rpartition("_")[2]
-    is_param = bool(dims) and set(dims) <= set(_AXIS_OF_DIM)
-    num_stacked = len(shape) - len(dims)
-    if not is_param or num_stacked not in (0, 1):
-        return PartitionSpec()
-    axes = [None] * num_stacked + [_AXIS_OF_DIM[dim] for dim in dims]
-    for dim, size, axis in zip(
-        dims, shape[num_stacked:], axes[num_stacked:], strict=True
-    ):
-        if axis is not None and size % mesh.shape[axis]:
-            raise ValueError(
-                f"{name} has {dim} = {size}, which mesh.{axis} = {mesh.shape[axis]} "
-                f"does not divide ({size % mesh.shape[axis]} left over). "
-                f"Set mesh.{axis} to one of {_divisors(size)}."
-            )
-    return PartitionSpec(*axes)
-
-
-def _divisors(number: int) -> list[int]:
-    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
-    return sorted({*small, *(number // n for n in small)})

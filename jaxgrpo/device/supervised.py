@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from jaxgrpo.device.head import token_logprobs
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.decoder import Params, bind, forward_prompts
+from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import Prompts, TrainState
 
 
@@ -91,7 +92,7 @@ def apply_gradients(
     Returns:
       The new state (`step` counts attempts) and `grad_norm`, `update_skipped`.
     """
-    grad_norm = optax.global_norm(grads)
+    grad_norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
@@ -101,8 +102,10 @@ def apply_gradients(
 
     new_state = TrainState(
         step=state.step + 1,
-        params=jax.tree.map(keep_if_finite, params, state.params),
-        opt_state=jax.tree.map(keep_if_finite, opt_state, state.opt_state),
+        params=kept_in_place(jax.tree.map(keep_if_finite, params, state.params)),
+        opt_state=kept_in_place(
+            jax.tree.map(keep_if_finite, opt_state, state.opt_state)
+        ),
         ref_params=state.ref_params,
     )
     skipped = (~is_finite).astype(jnp.float32)

@@ -7,9 +7,9 @@
                    gradient, summed over microbatches with the minibatch's denominator
                    one optimiser update
 
-Rows and prompts are cut into parts side by side, so row b's prompt must lie in the
-same part as row b: `Rollouts` ordered by prompt, as the sampler returns them and as
-`batching.py` lays them out.
+Rows are cut into parts of equal size, in order. Where every prompt has the same number
+of rows (`is_prompt_major`), the prompts are cut side by side with them and each is run
+once per update; otherwise every part runs all prompts and gathers.
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ from jaxgrpo.device.objective.advantages import (
 )
 from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
 from jaxgrpo.device.objective.masks import completion_mask
-from jaxgrpo.device.objective.metrics import Mean, finish_metrics
+from jaxgrpo.device.objective.metrics import Mean, extremes, finish_metrics
 from jaxgrpo.device.objective.presets import Objective
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.supervised import apply_gradients
@@ -123,7 +123,8 @@ def update(
       settings: What fixes the program.
 
     Returns:
-      The new state; metrics, means over the updates made; and values per row.
+      The new state; metrics, means over the updates made (`update_skipped` counts
+      them); and values per row.
     """
     s = settings
     advantages_B = group_advantages(
@@ -152,12 +153,13 @@ def update(
         state, (metrics, after) = step(state, batch)
         logprobs_BT, entropies_BT = after
     else:
-        parts = _split(batch, s.minibatches)
+        parts = _split(batch, s.minibatches, s.is_prompt_major)
         many = jax.tree.map(
             lambda x: jnp.concatenate([x] * s.updates_per_rollout), parts
         )
         state, (stacked, _) = jax.lax.scan(step, state, many)
         metrics = jax.tree.map(lambda x: x.mean(axis=0), stacked)
+        metrics["update_skipped"] = stacked["update_skipped"].sum()
         assert before is not None
         logprobs_BT, entropies_BT = before
     metrics |= _advantage_metrics(advantages_B, rollouts.is_real_B)
@@ -177,11 +179,12 @@ def _batch(
         has_reward_BR = ~jnp.isnan(scored.rewards_BR) & (weights_R != 0)[None, :]
         is_counted_B = rollouts.is_real_B & jnp.any(has_reward_BR, axis=1)
     else:
-        total_B, is_counted_B = weighted_reward(
+        _, is_counted_B = weighted_reward(
             scored.rewards_BR, weights_R, rollouts.is_real_B
         )
-        if settings.masks_dead_groups:
-            is_counted_B &= ~is_tied(total_B, rollouts.group_id_B, is_counted_B)
+    if settings.masks_dead_groups:
+        # By advantages: they are exactly 0 where rewards tie, and only there equal.
+        is_counted_B &= ~is_tied(advantages_B, rollouts.group_id_B, is_counted_B)
     mask_BT = completion_mask(rollouts.lengths_B, num_positions)
     mask_BT &= is_counted_B[:, None]
     advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
@@ -199,20 +202,33 @@ def _batch(
     )
 
 
-def _split(batch: Batch, num_parts: int) -> Batch:
-    """Cuts prompts and rows into parts along a new first axis.
+def _split(batch: Batch, num_parts: int, is_prompt_major: bool) -> Batch:
+    """Cuts rows into parts along a new first axis, and prompts where they can be.
 
-    Prompt indices become relative to their part.
+    Prompt indices become relative to their part's prompts.
     """
     num_prompts = batch.prompts.lengths_P.shape[0]
     num_rows = batch.mask_BT.shape[0]
-    for name, size in {"prompts": num_prompts, "rows": num_rows}.items():
-        assert size % num_parts == 0, f"{size} {name} in {num_parts} parts"
-    parts = jax.tree.map(
-        lambda x: x.reshape(num_parts, x.shape[0] // num_parts, *x.shape[1:]), batch
-    )
+    assert num_rows % num_parts == 0, f"{num_rows} rows in {num_parts} parts"
+
+    def cut(x: Array) -> Array:
+        return x.reshape(num_parts, x.shape[0] // num_parts, *x.shape[1:])
+
+    rows = {
+        name: jax.tree.map(cut, value)
+        for name, value in batch._asdict().items()
+        if name != "prompts"
+    }
+    if not is_prompt_major:
+        # Ragged groups: a part's rows may continue any prompt.
+        prompts = jax.tree.map(
+            lambda x: jnp.broadcast_to(x[None], (num_parts, *x.shape)), batch.prompts
+        )
+        return Batch(prompts=prompts, **rows)
+    assert num_prompts % num_parts == 0, f"{num_prompts} prompts in {num_parts} parts"
     first_prompt_M1 = jnp.arange(num_parts)[:, None] * (num_prompts // num_parts)
-    return parts._replace(prompt_index_B=parts.prompt_index_B - first_prompt_M1)
+    rows["prompt_index_B"] -= first_prompt_M1
+    return Batch(prompts=jax.tree.map(cut, batch.prompts), **rows)
 
 
 def _minibatch_update(
@@ -234,7 +250,7 @@ def _minibatch_update(
     if settings.microbatches == 1:
         (loss, (means, values)), grads = grad_fn(state.params, batch)
     else:
-        parts = _split(batch, settings.microbatches)
+        parts = _split(batch, settings.microbatches, settings.is_prompt_major)
 
         def accumulate(carry: Any, part: Batch):
             (loss, (means, values)), grads = grad_fn(state.params, part)
@@ -310,7 +326,8 @@ def _logprobs_in_parts(
     settings: UpdateSettings,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
     """As `_logprobs`, one microbatch at a time and without a gradient."""
-    parts = _split(batch, settings.minibatches * settings.microbatches)
+    num_parts = settings.minibatches * settings.microbatches
+    parts = _split(batch, num_parts, settings.is_prompt_major)
     values = jax.lax.map(
         lambda part: _logprobs(
             params, batch=part, architecture=architecture,
@@ -356,9 +373,10 @@ def _advantage_metrics(
     advantages_B: Float[Array, " B"], is_real_B: Bool[Array, " B"]
 ) -> dict[str, Float[Array, ""]]:
     size_B = jnp.where(is_real_B, jnp.abs(advantages_B), 0.0)
-    num_rows = jnp.maximum(is_real_B.sum(), 1)
+    num_rows = is_real_B.sum()
+    lowest, highest = extremes(advantages_B[:, None], is_real_B[:, None])
     return {
-        "advantages/abs_mean": size_B.sum() / num_rows,
-        "advantages/max": jnp.max(jnp.where(is_real_B, advantages_B, -jnp.inf)),
-        "advantages/min": jnp.min(jnp.where(is_real_B, advantages_B, jnp.inf)),
+        "advantages/abs_mean": size_B.sum() / jnp.maximum(num_rows, 1),
+        "advantages/max": jnp.where(num_rows > 0, highest, 0.0),
+        "advantages/min": jnp.where(num_rows > 0, lowest, 0.0),
     }

@@ -203,8 +203,7 @@ class Scorer:
         job_id = self._counters["groups"]
         self._counters["groups"] += 1
         self._counters["rows"] += len(verdicts)
-        self._counters["cache_hits"] += len(verdicts) - verdicts.count(None)
-        self._counters["cache_hits"] += verdicts.count(None) - len(unjudged)
+        self._counters["cache_hits"] += len(verdicts) - len(unjudged)
         return Job(
             id=job_id,
             problem=group.problem,
@@ -263,7 +262,10 @@ class Scorer:
         # The jobs behind the first one had not been begun.
         unfinished = [job for job in worker.jobs if job.id in self._futures]
         self._queue.extendleft(reversed(unfinished))
-        self._workers[index] = WorkerProcess(self._setup)
+        try:
+            self._workers[index] = WorkerProcess(self._setup)
+        except OSError as error:
+            self._failure = f"a scoring worker could not be started: {error}"
 
     def _note_failed_start(self, status: int) -> None:
         self._num_failed_starts += 1

@@ -35,17 +35,13 @@ class WorkerProcess:
         self._busy_since_s = time.monotonic()
         self._deadline_s = setup.deadline_s
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "jaxgrpo.host.worker", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                env=_environment(),
-                # A group of its own: a terminal's Ctrl-C does not reach it, and what
-                # it has started can be ended with it.
-                process_group=0,
-            )
         self._channel = Channel(ours)
+        with theirs:
+            try:
+                self._process = _started(theirs.fileno())
+            except OSError:
+                self._channel.close()
+                raise
         self._channel.send(setup)
 
     @property
@@ -117,6 +113,8 @@ class WorkerProcess:
           grace_s: Seconds that it gets to end by itself.
         """
         self.hang_up()
+        if self._process.returncode is not None:
+            return self._process.returncode
         until_s = time.monotonic() + grace_s
         while time.monotonic() < until_s and not self._has_exited():
             time.sleep(_WAIT_S)
@@ -133,6 +131,18 @@ class WorkerProcess:
             return os.waitid(os.P_PID, self.pid, options) is not None
         except ChildProcessError:
             return True
+
+
+def _started(descriptor: int) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "jaxgrpo.host.worker", str(descriptor)],
+        pass_fds=(descriptor,),
+        stdin=subprocess.DEVNULL,
+        env=_environment(),
+        # A group of its own: a terminal's Ctrl-C does not reach it, and what it has
+        # started can be ended with it.
+        process_group=0,
+    )
 
 
 def _environment() -> dict[str, str]:

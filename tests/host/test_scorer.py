@@ -200,7 +200,7 @@ def test_group_that_two_workers_die_over_abstains(
 def test_group_that_takes_too_long_abstains(
     make_group: MakeGroup, endless_group: Group
 ):
-    with scorer_of(rewards=("similarity",), deadline_s=0.5) as scorer:
+    with scorer_of(rewards=("similarity",), deadline_s=2.0) as scorer:
         before = scorer.submit(make_group("5", "5"))
         late = scorer.submit(endless_group)
         after = scorer.submit(make_group("6", "6", problem_id="q"))
@@ -210,12 +210,12 @@ def test_group_that_takes_too_long_abstains(
         assert classes(scores) == ["infra"] * len(endless_group.completions)
         assert scores[0].verdict is not None
         assert scores[0].verdict.status == "INFRA"
-        assert scores[0].abstain_reason == "no scores within 0.5 s"
+        assert scores[0].abstain_reason == "no scores within 2 s"
         assert scorer.counters()["restarts"] == 1
 
 
 def test_stopped_worker_is_replaced_at_the_deadline(make_group: MakeGroup):
-    with scorer_of(deadline_s=1.0) as scorer:
+    with scorer_of(deadline_s=1.5) as scorer:
         scorer.submit(make_group("5", "5")).result()
         futures = [scorer.submit(make_group("5", str(n))) for n in range(3)]
         time.sleep(2.0)  # answered in time, and only heard of now

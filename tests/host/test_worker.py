@@ -174,7 +174,10 @@ def test_busy_worker_without_a_parent_ends_at_its_deadline(
 ):
     worker = start_worker(0.1)
     worker.channel.send(job_of(endless_group))
-    while processor_seconds(worker.process.pid) < worker.start_cpu_s + 0.2:
+    # On a crowded machine the alarm may come before the worker has got that far.
+    while processor_seconds(worker.process.pid) < worker.start_cpu_s + 0.1:
+        if worker.process.poll() is not None:
+            break
         time.sleep(0.02)
     worker.channel.close()
     assert worker.process.wait(60.0) == -signal.SIGALRM

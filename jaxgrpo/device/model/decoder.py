@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.attention import causal_attention, prefixed_attention
+from jaxgrpo.device.placement import gathered_weights, split_rows
 from jaxgrpo.device.records import Prompts
 
 Params = dict[str, Any]
@@ -123,8 +124,15 @@ class Decoder(nnx.Module):
     @property
     def output_head_VD(self) -> Float[Array, "V D"]:  # noqa: N802
         """The output head; the embedding itself where the two are tied."""
-        head_VD = self.head_VD if hasattr(self, "head_VD") else self.embedding_VD
-        return head_VD[...]
+        if hasattr(self, "head_VD"):
+            return gathered_weights({"head_VD": self.head_VD[...]})["head_VD"]
+        return self.embedding_table_VD
+
+    @property
+    def embedding_table_VD(self) -> Float[Array, "V D"]:  # noqa: N802
+        """The embedding, one row a token."""
+        weights = {"embedding_VD": self.embedding_VD[...]}
+        return gathered_weights(weights)["embedding_VD"]
 
 
 def initial_params(architecture: Architecture, key: Array) -> Params:
@@ -137,10 +145,27 @@ def initial_params(architecture: Architecture, key: Array) -> Params:
     return nnx.to_pure_dict(nnx.state(model, nnx.Param))
 
 
-def bind(architecture: Architecture, params: Params, dtype: jnp.dtype) -> Decoder:
-    """The module with these parameters, cast to the dtype of the computation."""
+def bind(
+    architecture: Architecture,
+    params: Params,
+    dtype: jnp.dtype,
+    *,
+    is_gathered: bool = False,
+) -> Decoder:
+    """The module with these parameters, cast to the dtype of the computation.
+
+    Args:
+      architecture: Sizes of the model.
+      params: As from `initial_params`.
+      dtype: Of the computation.
+      is_gathered: Make all weights whole along the mesh's `fsdp` axis at once, for a
+        program that uses them many times; otherwise a layer at a time. To hold one
+        layer at a time in training too, recompute layers (`remat`).
+    """
     graphdef, state = _skeleton(architecture)
     cast = jax.tree.map(lambda x: x.astype(dtype), params)
+    if is_gathered:
+        cast = gathered_weights(cast)
     nnx.replace_by_pure_dict(state, cast)
     return nnx.merge(graphdef, state)
 
@@ -167,7 +192,7 @@ def forward_prompts(
         x_PSD = layer.finish(x_PSD, causal_attention(q_PSNH, k_PSKH, v_PSKH))
         return x_PSD, (k_PSKH, v_PSKH)
 
-    x_PSD = model.embedding_VD[...][prompts.token_ids_PS]
+    x_PSD = split_rows(model.embedding_table_VD[prompts.token_ids_PS])
     x_PSD, (k_LPSKH, v_LPSKH) = _scan_layers(
         model, run_layer, x_PSD, None, unroll=unroll, remat=remat
     )
@@ -227,14 +252,23 @@ def forward_completions(
             y_BUD = layer.finish(y_BUD, attended_BUNH)
         return (x_PSD, y_BUD), None
 
-    embedding_VD = model.embedding_VD[...]
-    carry = (embedding_VD[prompts.token_ids_PS], embedding_VD[fed_BU])
+    embedding_VD = model.embedding_table_VD
+    carry = split_rows((embedding_VD[prompts.token_ids_PS], embedding_VD[fed_BU]))
     (x_PSD, y_BUD), _ = _scan_layers(
         model, run_layer, carry, None, unroll=unroll, remat=remat
     )
-    last_PD = x_PSD[jnp.arange(P), prompts.lengths_P - 1]
+    last_PD = last_states(x_PSD, prompts.lengths_P)
     hidden_BTD = jnp.concatenate([last_PD[prompt_index_B][:, None], y_BUD], axis=1)
     return model.final_norm(hidden_BTD)
+
+
+def last_states(
+    hidden_PSD: Float[Array, "P S D"], lengths_P: Int[Array, " P"]
+) -> Float[Array, "P D"]:
+    """The state of each sequence's last token."""
+    # By axis, not by index pairs: every device then finds its own rows at home.
+    last_P11 = (lengths_P - 1)[:, None, None]
+    return jnp.take_along_axis(hidden_PSD, last_P11, axis=1)[:, 0]
 
 
 def decode_token(
@@ -290,7 +324,7 @@ def decode_token(
         return (y_B1D, cache_k_LBTKH, cache_v_LBTKH), None
 
     index_L = jnp.arange(prefix.k_LPSKH.shape[0])
-    carry = (model.embedding_VD[...][token_B][:, None], *suffix)
+    carry = (split_rows(model.embedding_table_VD[token_B])[:, None], *suffix)
     (y_B1D, k_LBTKH, v_LBTKH), _ = _scan_layers(
         model, run_layer, carry, (index_L, prefix.k_LPSKH, prefix.v_LPSKH),
         unroll=unroll, remat=False,
@@ -381,7 +415,8 @@ def _scan_layers(
 
     def body(carry: Any, scanned: Any):
         layer_state, layer_xs = scanned
-        return run_layer(nnx.merge(graphdef, layer_state), carry, layer_xs)
+        layer = nnx.merge(graphdef, gathered_weights(layer_state))
+        return run_layer(layer, carry, layer_xs)
 
     if remat:
         body = jax.checkpoint(body, prevent_cse=False)

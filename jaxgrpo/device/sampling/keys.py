@@ -38,13 +38,22 @@ def row_keys(
     """
     base = jax.random.key(seed)
     base = jax.random.fold_in(jax.random.fold_in(base, purpose), step)
+    return _folded(base, jnp.asarray(problem_hash_B2), draw_B, sample_B)
 
+
+@jax.jit
+def _folded(
+    base: Key[Array, ""],
+    problem_hash_B2: UInt32[Array, "B 2"],
+    draw_B: Int[Array, " B"],
+    sample_B: Int[Array, " B"],
+) -> Key[Array, " B"]:
     def one(hash_2: Array, draw: Array, sample: Array) -> Array:
         key = jax.random.fold_in(base, hash_2[0])
         key = jax.random.fold_in(key, hash_2[1])
         return jax.random.fold_in(jax.random.fold_in(key, draw), sample)
 
-    return jax.vmap(one)(jnp.asarray(problem_hash_B2), draw_B, sample_B)
+    return jax.vmap(one)(problem_hash_B2, draw_B, sample_B)
 
 
 def sampled_tokens(

@@ -18,6 +18,7 @@ from jaxgrpo.device.model.decoder import (
     decode_token,
     empty_suffix,
     forward_prompts,
+    last_states,
 )
 from jaxgrpo.device.records import FINISH_EOS, FINISH_LENGTH, Prompts, Rollouts
 from jaxgrpo.device.sampling.keys import sampled_tokens
@@ -84,9 +85,9 @@ def sample(
     if settings.is_greedy:
         temperature = jnp.ones_like(temperature)
     dtype = jnp.dtype(settings.dtype)
-    model = bind(architecture, params, dtype)
+    model = bind(architecture, params, dtype, is_gathered=True)
     hidden_PSD, prefix = forward_prompts(model, prompts, unroll=settings.unroll_layers)
-    last_PD = hidden_PSD[jnp.arange(P), prompts.lengths_P - 1]
+    last_PD = last_states(hidden_PSD, prompts.lengths_P)
     hidden_BD = jnp.repeat(last_PD, G, axis=0, total_repeat_length=B)
     token_B, logprob_B = _choose(
         model, hidden_BD, row_key_B, jnp.int32(0), temperature, settings
@@ -158,8 +159,8 @@ def _choose(
     return token_B, chosen_B - jax.nn.logsumexp(logits_BV, axis=-1)
 
 
-def _is_eos(token_B: Int[Array, " B"], eos_ids: tuple[int, ...]) -> Array:
-    return jnp.isin(token_B, jnp.array(eos_ids, jnp.int32))
+def _is_eos(tokens: Int[Array, "*any"], eos_ids: tuple[int, ...]) -> Array:
+    return jnp.isin(tokens, jnp.array(eos_ids, jnp.int32))
 
 
 def _rollouts(

@@ -64,13 +64,17 @@ class Exchange:
         self.limits = limits
         self.deadline = time.monotonic() + limits.wall_s + grace_s
         self.results: list[CallResult] = []
+        self.is_loaded = False
+        """Whether the program's top level ran to its end."""
         self.is_broken = False
+        """Whether the child broke the protocol."""
 
     def run(self, frames: list[bytes]) -> None:
         """Makes the calls until all are made, the child ends or breaks the rules."""
         try:
             if self._receive() != {}:
                 raise BrokenFrameError("the child spoke before its turn")
+            self.is_loaded = True
             shown = self.files.size("stdout")
             for frame in frames:
                 self._send(frame)
@@ -168,7 +172,7 @@ def with_results(
     results = tuple(exchange.results)
     missing = len(program.calls) - len(results)
     status, reason = execution.status, execution.reason
-    if missing == 0 and status != "INFRA":
+    if exchange.is_loaded and missing == 0 and status != "INFRA":
         status, reason = "OK", ""
     elif status == "OK":
         status, reason = "RE", "ended before all calls were made"

@@ -170,7 +170,9 @@ def arrange_descriptors(files: dict[str, int], ready: int) -> None:
     os.dup2(high.get("channel", high["ready"]), CHANNEL)
 
 
-def child_main(request: dict, files: dict[str, int], plan, ready: int) -> NoReturn:
+def child_main(
+    request: dict, files: dict[str, int], plan, ready: int, parent: int
+) -> NoReturn:
     """Confines this process and runs the program; never returns."""
     from . import candidate, confinement
 
@@ -187,6 +189,8 @@ def child_main(request: dict, files: dict[str, int], plan, ready: int) -> NoRetu
             file_bytes=request["file_bytes"],
         )
         confinement.confine(plan, first_closed=READY + 1)
+        if os.getppid() != parent:
+            candidate.leave(FAILED_START_CODE)  # It died before we asked to follow.
         # From here on whatever happens is the program's doing.
         os.write(READY, b"r")
         os.close(READY)
@@ -297,10 +301,11 @@ def run_one(
     files = dict(zip(request["files"], descriptors, strict=True))
     started = time.perf_counter()
     read_end, write_end = ready
+    parent = os.getpid()
     try:
         pid = os.fork()
         if pid == 0:
-            child_main(request, files, plan, write_end)
+            child_main(request, files, plan, write_end, parent)
     except OSError as error:
         return {"error": f"fork: {error}"}
     finally:

@@ -82,9 +82,12 @@ def test_bounded_share_is_told_by_length():
     raw_BT = raw_weights(OLD, SAMPLER, MASK, level="token")
     weights_BT = bounded_weights(raw_BT, "truncate", 2.5)
     shares = bounded_fraction_by_length(raw_BT, weights_BT, MASK, (1, 2))
-    finished = [float(value) for value in finish_metrics(shares).values()]
-    assert finished == [1.0, 0.0, 0.0]
-    assert [float(mean.weight) for mean in shares.values()] == [1.0, 0.0, 1.0]
+    name = "sampling/importance_sampling_ratio/bounded_fraction"
+    assert {key: (float(m.total), float(m.weight)) for key, m in shares.items()} == {
+        f"{name}/up_to_1": (1.0, 1.0),
+        f"{name}/up_to_2": (0.0, 0.0),
+        f"{name}/longer": (0.0, 1.0),
+    }
 
 
 def test_only_drifted_rows_of_negative_advantage_are_dropped():

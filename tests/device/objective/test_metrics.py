@@ -66,5 +66,7 @@ def test_group_without_a_verdict_is_left_out(first_is_judged):
     is_judged_B = COUNTED.at[0].set(first_is_judged).at[1].set(False)
     is_exact_B = jnp.asarray([True, False, False, True, False, False, True])
     ours = dead_group_metrics(is_exact_B, IDS, is_judged_B)
-    expected = [1 / 3, 1 / 3, 1 / 3] if first_is_judged else [1 / 2, 1 / 2, 0]
-    np.testing.assert_allclose(list(ours.values()), expected)
+    all_one = 1 / 3 if first_is_judged else 0
+    np.testing.assert_allclose(ours["frac_reward_all_one"], all_one)
+    np.testing.assert_allclose(ours["frac_reward_mixed"], (1 - all_one) / 2)
+    np.testing.assert_allclose(ours["frac_reward_all_zero"], (1 - all_one) / 2)

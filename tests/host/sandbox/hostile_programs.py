@@ -355,8 +355,13 @@ INTERPRETER = [
         status="RE",
     ),
     Case(
-        name="removed_frames_helpers",
+        name="cleared_globals_of_the_sandbox",
         source="import sys\nsys._getframe(1).f_globals.clear()",
+        status="RE",
+    ),
+    Case(
+        name="import_of_the_sandbox",
+        source="import sandbox.plain_data",
         status="RE",
     ),
     Case(

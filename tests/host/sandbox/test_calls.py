@@ -124,6 +124,18 @@ def test_no_calls_give_no_results(plain_sandbox: Sandbox):
     assert (execution.status, execution.results) == ("OK", ())
 
 
+@pytest.mark.parametrize(("source", "status"), [("x =", "CE"), ("exit()", "RE")])
+def test_program_that_does_not_load_fails_without_calls_too(
+    source: str, status: str, plain_sandbox: Sandbox
+):
+    assert run(plain_sandbox, source).status == status
+
+
+def test_exceptions_of_calls_do_not_fill_standard_error(plain_sandbox: Sandbox):
+    execution = run(plain_sandbox, "def f(): return f()", ("f",), ("f",))
+    assert execution.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("source", "status", "type_name"),
     [("x =", "CE", "SyntaxError"), ("1 / 0", "RE", "ZeroDivisionError")],

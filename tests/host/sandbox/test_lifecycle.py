@@ -85,11 +85,19 @@ def test_zygote_that_dies_in_a_run_is_replaced_and_the_run_repeated():
     )
     with Sandbox(level="B") as sandbox:
         (zygote,) = new_children(before)
-        killer = threading.Timer(0.3, os.kill, (zygote, signal.SIGKILL))
+        orphans: list[int] = []
+
+        def kill_zygote() -> None:
+            orphans.extend(children_of(zygote))
+            os.kill(zygote, signal.SIGKILL)
+
+        killer = threading.Timer(0.4, kill_zygote)
         killer.start()
         execution = sandbox.run(program)
         killer.join()
         assert (execution.status, execution.stdout) == ("OK", "1\n")
+        assert orphans
+        assert not any(map(is_alive, orphans))
 
 
 def test_zygote_that_dies_twice_is_an_infrastructure_error():
