@@ -59,6 +59,7 @@ GLOSSARY: dict[str, str] = {
     "clip_ratio/high_max": "Largest such share of one completion.",
     "clip_ratio/dual_mean": "Share of tokens at the dual clip's bound (A < 0).",
     "clip_ratio/region_mean": "Share of tokens clipped on either side.",
+    "cispo_clip_ratio": "Share of tokens whose weight CISPO bounds.",
     "off_policy_masked_fraction": "Share of tokens left out as too far off-policy.",
     "token_accuracy": "Share of target tokens that are the most likely one.",
     "grad_norm": "Global norm of the gradient before clipping.",

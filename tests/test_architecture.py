@@ -127,9 +127,13 @@ batching
 imitation
 evaluate
 supervise
-sample
 doctor
 step_metrics
+conclusion
+source
+sample
+measure
+stopwatch
 train
 cli
 """
@@ -137,6 +141,7 @@ cli
 KNOW_BOTH_MACHINES = {
     "assembly",
     "batching",
+    "conclusion",
     "evaluate",
     "imitation",
     "policy",

@@ -172,7 +172,8 @@ def assert_same_bits(actual: Any, expected: Any) -> None:
 def assert_same_metrics(actual: dict[str, float], expected: dict[str, float]) -> None:
     assert actual.keys() == expected.keys()
     for name in expected:
-        assert actual[name] == pytest.approx(expected[name], rel=1e-5, abs=1e-7), name
+        # Sampler and trainer differ by roundings only, which differ themselves.
+        assert actual[name] == pytest.approx(expected[name], rel=1e-5, abs=2e-6), name
 
 
 def without(rollouts: Rollouts, rows: Any) -> Rollouts:

@@ -1,0 +1,300 @@
+"""Records of the host to arrays of the device, and back without loss."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgrpo.batching import (
+    group_keys,
+    prompt_arrays,
+    rows_of_completions,
+    sampled_groups,
+    update_arrays,
+)
+from jaxgrpo.config import ModelConfig, PromptConfig
+from jaxgrpo.device.model.decoder import initial_params
+from jaxgrpo.device.records import Prompts, Rollouts
+from jaxgrpo.device.sampling.sample import sample
+from jaxgrpo.host.records import Completion, Group, Problem, Prompt, Score
+from jaxgrpo.policy import Policy, load_policy
+
+P, G, S, T = 6, 3, 40, 5
+REWARDS = ["exact", "similarity"]
+KEY_OF = {"seed": 3, "purpose": 0, "step": 7}
+
+PROBLEMS = [
+    Problem(id=f"p{i}", kind="output", prompt=f"def f(x):\n    return x\nf({i})",
+            reference=str(i))
+    for i in range(4)
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    model = ModelConfig(
+        preset="qwen3-tiny", tokenizer="builtin:output_prediction_tokenizer"
+    )
+    # A tenth of all tokens ends a completion, so that lengths differ.
+    policy = load_policy(model, PromptConfig())
+    return replace(policy, eos_ids=(*policy.eos_ids, *range(40)))
+
+
+@pytest.fixture(scope="module")
+def prompts(policy) -> list[Prompt]:
+    return [policy.encode(problem) for problem in PROBLEMS]
+
+
+@pytest.fixture(scope="module")
+def sampled(policy, prompts) -> tuple[Prompts, Rollouts]:
+    """Prompts, two of them padding, and their rollouts."""
+    arrays = prompt_arrays(prompts, num_prompts=P, num_positions=S)
+    keys_B = group_keys(PROBLEMS, **KEY_OF, num_prompts=P, group_size=G)
+    params = initial_params(policy.architecture, jax.random.key(0))
+    rollouts = sample(
+        params,
+        arrays,
+        keys_B,
+        jnp.float32(1.0),
+        jnp.int32(11),
+        architecture=policy.architecture,
+        settings=policy.sampler(group_size=G, max_new_tokens=T),
+    )
+    assert len(set(np.asarray(rollouts.lengths_B).tolist())) > 1
+    return arrays, rollouts
+
+
+@pytest.fixture(scope="module")
+def groups(policy, prompts, sampled) -> list[Group]:
+    return sampled_groups(policy, PROBLEMS, prompts, sampled[1])
+
+
+def scored(group: Group) -> Group:
+    """The group with rewards that tell every completion from every other."""
+    scores = [
+        Score(rewards={"exact": float(c.sample), "similarity": float(len(c.text))})
+        for c in group.completions
+    ]
+    return replace(group, scores=tuple(scores))
+
+
+def arrays_of(groups: list[Group], num_rows: int = P * G) -> Any:
+    return update_arrays(
+        groups,
+        REWARDS,
+        **KEY_OF,
+        num_prompts=P,
+        num_rows=num_rows,
+        num_positions=S,
+        num_columns=T,
+    )
+
+
+def key_data(rollouts: Rollouts) -> np.ndarray:
+    return np.asarray(jax.random.key_data(rollouts.row_key_B))
+
+
+# Prompts
+
+
+def test_prompts_are_padded_on_the_right(prompts):
+    arrays = prompt_arrays(prompts, num_prompts=P, num_positions=S)
+    for row, prompt in enumerate(prompts):
+        length = len(prompt.token_ids)
+        assert arrays.lengths_P[row] == length
+        assert arrays.token_ids_PS[row, :length].tolist() == prompt.token_ids.tolist()
+        assert not arrays.token_ids_PS[row, length:].any()
+    assert arrays.lengths_P[len(prompts) :].tolist() == [1] * (P - len(prompts))
+
+
+def test_a_prompt_that_does_not_fit_is_never_cut(prompts):
+    length = max(len(prompt.token_ids) for prompt in prompts)
+    with pytest.raises(AssertionError, match=f"{length} tokens in {length - 1}"):
+        prompt_arrays(prompts, num_prompts=P, num_positions=length - 1)
+
+
+# Keys
+
+
+def test_every_row_has_a_key_of_its_own():
+    keys_B = group_keys(PROBLEMS, **KEY_OF, num_prompts=4, group_size=G)
+    assert len(np.unique(jax.random.key_data(keys_B), axis=0)) == 4 * G
+
+
+def test_keys_of_a_problem_depend_on_no_other():
+    keys_B = group_keys(PROBLEMS, **KEY_OF, num_prompts=4, group_size=G)
+    alone_B = group_keys(PROBLEMS[2:3], **KEY_OF, num_prompts=1, group_size=G)
+    assert (keys_B[2 * G : 3 * G] == alone_B).all()
+
+
+def test_a_problem_that_comes_twice_is_drawn_anew():
+    twice = [PROBLEMS[0], PROBLEMS[1], PROBLEMS[0]]
+    keys_B = group_keys(twice, **KEY_OF, num_prompts=3, group_size=G)
+    assert len(np.unique(jax.random.key_data(keys_B), axis=0)) == 3 * G
+    once_B = group_keys(twice[:1], **KEY_OF, num_prompts=1, group_size=G)
+    assert (keys_B[:G] == once_B).all()
+
+
+# From rollouts to groups
+
+
+def test_groups_hold_what_was_sampled(policy, groups, prompts, sampled):
+    _, rollouts = sampled
+    assert [group.problem for group in groups] == PROBLEMS
+    for index, group in enumerate(groups):
+        assert group.prompts == (prompts[index],)
+        assert [c.sample for c in group.completions] == list(range(G))
+        for sample_index, completion in enumerate(group.completions):
+            row = index * G + sample_index
+            length = int(rollouts.lengths_B[row])
+            expected = rollouts.completion_BT[row, :length]
+            assert completion.token_ids.tolist() == expected.tolist()
+            assert len(completion.sampler_logprobs) == length
+            assert len(completion.token_offsets) == length
+            assert completion.text == policy.decode(completion.token_ids)[0]
+            assert completion.policy_step == 11
+            is_ended = int(expected[-1]) in policy.eos_ids
+            assert completion.finish_reason == ("eos" if is_ended else "length")
+
+
+# From groups to an update
+
+
+def test_unchanged_groups_give_back_the_samplers_arrays(groups, sampled):
+    prompts, rollouts = sampled
+    actual_prompts, actual, rewards = arrays_of([scored(group) for group in groups])
+    num_real = len(PROBLEMS) * G
+    assert actual.is_real_B.tolist() == [True] * num_real + [False] * (P * G - num_real)
+    for name in ("token_ids_PS", "lengths_P"):
+        np.testing.assert_array_equal(
+            getattr(actual_prompts, name), getattr(prompts, name)
+        )
+    np.testing.assert_array_equal(
+        key_data(actual)[:num_real], key_data(rollouts)[:num_real]
+    )
+    is_token_BT = np.arange(T)[None, :] < np.asarray(rollouts.lengths_B)[:, None]
+    for name in Rollouts._fields:
+        if name in ("row_key_B", "is_real_B"):
+            continue
+        expected = np.asarray(getattr(rollouts, name))
+        if name.endswith("_BT"):
+            expected = np.where(is_token_BT, expected, 0)
+        found = getattr(actual, name)
+        assert found.dtype == expected.dtype, name
+        np.testing.assert_array_equal(found[:num_real], expected[:num_real], name)
+    assert rewards.rewards_BR[:num_real, 0].tolist() == [0.0, 1.0, 2.0] * len(PROBLEMS)
+    assert rewards.credit_BT is None
+
+
+def test_padding_rows_and_prompts_are_in_range(groups):
+    prompts, rollouts, rewards = arrays_of([scored(groups[0])])
+    is_padding_B = ~rollouts.is_real_B
+    assert is_padding_B.sum() == P * G - G
+    assert (prompts.lengths_P[1:] == 1).all()
+    assert (rollouts.lengths_B[is_padding_B] == 0).all()
+    assert (rollouts.prompt_index_B < P).all() and (rollouts.prompt_index_B >= 0).all()
+    assert (rollouts.group_id_B < P * G).all() and (rollouts.group_id_B >= 0).all()
+    assert np.isfinite(rewards.rewards_BR).all()
+
+
+def test_ragged_groups_keep_their_rows_and_ids(groups):
+    small = replace(groups[0], completions=groups[0].completions[1:2])
+    middle = replace(groups[1], completions=groups[1].completions[:2])
+    _, rollouts, _ = arrays_of([scored(g) for g in (small, middle, groups[2])])
+    assert rollouts.is_real_B.sum() == 6
+    assert rollouts.group_id_B[:6].tolist() == [0, 1, 1, 2, 2, 2]
+    assert rollouts.prompt_index_B[:6].tolist() == [0, 1, 1, 2, 2, 2]
+    _, whole, _ = arrays_of([scored(g) for g in groups])
+    # The second sample of the first problem keeps its key: it is still that sample.
+    assert (key_data(rollouts)[0] == key_data(whole)[1]).all()
+
+
+def test_a_replayed_completion_keeps_the_policy_it_came_from(groups):
+    old = replace(groups[1].completions[0], policy_step=2)
+    group = replace(groups[1], completions=(*groups[1].completions[1:], old))
+    _, rollouts, _ = arrays_of([scored(groups[0]), scored(group)])
+    assert rollouts.policy_step_B[: 2 * G].tolist() == [11] * (2 * G - 1) + [2]
+    length = len(old.token_ids)
+    row = rollouts.sampler_logprobs_BT[2 * G - 1]
+    np.testing.assert_array_equal(row[:length], old.sampler_logprobs)
+    assert not row[length:].any()
+
+
+def with_hints(group: Group, variants: list[str]) -> Group:
+    """The group with a second prompt, and completions of the named variants."""
+    (plain,) = group.prompts
+    hinted = replace(plain, variant="hint-1", token_ids=plain.token_ids[::-1].copy())
+    completions = [
+        replace(completion, prompt_variant=variant)
+        for completion, variant in zip(group.completions, variants, strict=True)
+    ]
+    return replace(group, prompts=(plain, hinted), completions=tuple(completions))
+
+
+def test_rows_are_ordered_by_prompt_and_share_their_group(groups):
+    mixed = with_hints(groups[0], ["hint-1", "", "hint-1"])
+    prompts, rollouts, rewards = arrays_of([scored(mixed), scored(groups[1])])
+    assert rollouts.prompt_index_B[:6].tolist() == [0, 1, 1, 2, 2, 2]
+    assert rollouts.group_id_B[:6].tolist() == [0, 0, 0, 1, 1, 1]
+    assert rewards.rewards_BR[:3, 0].tolist() == [1.0, 0.0, 2.0]
+    plain, hinted = mixed.prompts
+    length = len(plain.token_ids)
+    assert prompts.token_ids_PS[0, :length].tolist() == plain.token_ids.tolist()
+    assert prompts.token_ids_PS[1, :length].tolist() == hinted.token_ids.tolist()
+
+
+def test_rows_can_be_mapped_back_to_completions(groups):
+    mixed = with_hints(groups[1], ["hint-1", "", "hint-1"])
+    some = [scored(groups[0]), scored(mixed), scored(groups[2])]
+    rows = rows_of_completions(some)
+    assert rows.tolist() == [0, 1, 2, 4, 3, 5, 6, 7, 8]
+    _, rollouts, rewards = arrays_of(some)
+    members = [
+        (completion, score)
+        for group in some
+        for completion, score in zip(group.completions, group.scores, strict=True)
+    ]
+    for row, (completion, score) in zip(rows, members, strict=True):
+        length = len(completion.token_ids)
+        found = rollouts.completion_BT[row, :length]
+        assert found.tolist() == completion.token_ids.tolist()
+        assert rewards.rewards_BR[row].tolist() == list(score.rewards.values())
+
+
+def test_a_problem_in_two_groups_has_two_prompts_and_baselines(groups):
+    again = replace(groups[0], completions=groups[0].completions[::-1])
+    some = [scored(groups[0]), scored(groups[1]), scored(again)]
+    prompts, rollouts, _ = arrays_of(some)
+    # Prompt-major, as the fused step relies on: row b continues prompt b // G.
+    assert rollouts.prompt_index_B[:9].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert rollouts.group_id_B[:9].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    np.testing.assert_array_equal(prompts.token_ids_PS[0], prompts.token_ids_PS[2])
+
+
+def test_abstaining_rewards_arrive_as_nan(groups):
+    group = scored(groups[0])
+    nothing = Score(rewards=dict.fromkeys(REWARDS, float("nan")))
+    group = replace(group, scores=(nothing, *group.scores[1:]))
+    _, _, rewards = arrays_of([group])
+    assert np.isnan(rewards.rewards_BR[0]).all()
+    assert np.isfinite(rewards.rewards_BR[1:]).all()
+
+
+def test_missing_logprobs_are_refused(groups):
+    def cut(completion: Completion) -> Completion:
+        return replace(completion, sampler_logprobs=np.zeros(1, np.float32))
+
+    longest = max(groups, key=lambda g: len(g.completions[0].token_ids))
+    assert len(longest.completions[0].token_ids) > 1
+    first, *others = longest.completions
+    broken = replace(longest, completions=(cut(first), *others))
+    with pytest.raises(AssertionError, match="1 log-probs for . tokens of problem"):
+        arrays_of([scored(broken)])
+
+
+def test_more_rows_than_the_batch_holds_are_refused(groups):
+    with pytest.raises(AssertionError, match="12 completions, 8 rows"):
+        arrays_of([scored(group) for group in groups], num_rows=8)
