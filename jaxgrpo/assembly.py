@@ -10,7 +10,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxgrpo.config import Config, DataConfig, OptimizerConfig, ScorerConfig
+from jaxgrpo.config import (
+    Config,
+    DataConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    ScorerConfig,
+)
 from jaxgrpo.device import optimizer as optimizers
 from jaxgrpo.device.mesh import (
     make_mesh,
@@ -68,7 +74,11 @@ def build_optimizer(
 
 
 def update_settings(config: Config, policy: Policy) -> UpdateSettings:
-    """What fixes the program of the update."""
+    """What fixes the program of the update.
+
+    Raises:
+      ValueError: If decoupled rewards meet a preset that centres them otherwise.
+    """
     o = config.objective
     preset = PRESETS[o.preset]
     parts: dict[str, Any] = dict(o.loss_parts)
@@ -77,6 +87,8 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
     if preset.objective.aggregation == "constant":
         parts["length_cap"] = config.sampling.max_new_tokens
     advantages = {"scale": preset.scale, "baseline": preset.baseline}
+    advantages |= o.advantage_parts
+    _check_decoupled(o, **advantages)
     return UpdateSettings(
         objective=resolve_objective(o.preset, **parts),
         weights_R=tuple(reward.weight for reward in config.rewards.values()),
@@ -94,8 +106,19 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         dtype=policy.dtype,
         unroll_layers=policy.unroll_layers,
         remat=policy.remat,
-        **(advantages | o.advantage_parts),
+        **advantages,
     )
+
+
+def _check_decoupled(o: ObjectiveConfig, *, scale: str, baseline: str) -> None:
+    is_by_group = (scale, baseline) == ("group", "mean")
+    if o.combine == "normalize_then_sum" and not is_by_group:
+        raise ValueError(
+            f"objective.combine is {o.combine!r}, which is defined by mean and spread "
+            f"of the group, but with preset {o.preset!r} advantages have scale "
+            f"{scale!r} and baseline {baseline!r}. Set objective.advantage_scale = "
+            "'group' and objective.advantage_baseline = 'mean', or take another preset."
+        )
 
 
 def build_scorer(s: ScorerConfig, reward_names: Sequence[str]) -> Scorer:

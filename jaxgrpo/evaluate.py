@@ -14,6 +14,7 @@ from jaxgrpo.device.mesh import placed_like
 from jaxgrpo.device.model.decoder import Params
 from jaxgrpo.device.sampling.keys import PURPOSE_EVALUATE
 from jaxgrpo.device.sampling.sample import sample
+from jaxgrpo.host.judge import INFRA_CLASS
 from jaxgrpo.host.judge.literal import LITERAL_CLASSES
 from jaxgrpo.host.prompts import split_by_length
 from jaxgrpo.host.records import Group, Problem, Prompt
@@ -147,13 +148,17 @@ def score_groups(scorer: Scorer, groups: Sequence[Group]) -> list[Group]:
 
 
 def greedy_results(groups: Sequence[Group]) -> Evaluation:
-    """Exact match and shares of error classes of greedy completions."""
+    """Exact match and shares of error classes of greedy completions.
+
+    A completion that could not be judged counts as not exact and shows in `errored`.
+    """
     classes = [group.scores[0].error_class for group in groups]
     lengths = [len(group.completions[0].token_ids) for group in groups]
     clipped = [group.completions[0].finish_reason == "length" for group in groups]
     results = {"exact_match": _mean([c == "exact" for c in classes])}
     for name in LITERAL_CLASSES:
         results[f"taxonomy/{name}"] = _mean([c == name for c in classes])
+    results["errored"] = _mean([c == INFRA_CLASS for c in classes])
     results["mean_length"] = _mean(lengths)
     results["clipped_ratio"] = _mean(clipped)
     return results

@@ -86,6 +86,7 @@ GLOSSARY: dict[str, str] = {
     "eval/groups/{kind}": "Share of problems by their samples: all_wrong, mixed, "
     "all_correct.",
     "eval/taxonomy/{class}": "Share of greedy completions in this class.",
+    "eval/errored": "Share of greedy completions that could not be judged.",
     "eval/mean_length": "Mean greedy completion length in tokens.",
     "eval/clipped_ratio": "Share of greedy completions cut at max_new_tokens.",
     "eval/loss": "Mean loss on held-out targets, nats per token.",

@@ -1,6 +1,5 @@
 """Eight devices compute what one computes, wherever the weights lie."""
 
-import re
 from typing import Any
 
 import jax
@@ -134,11 +133,9 @@ def test_every_mesh_divides_the_arithmetic(
     assert flops[0] < flops[1] / 4
 
 
-def test_weights_move_and_rows_stay(on_eight_devices: Any) -> None:
-    mesh = on_eight_devices[1].params["embedding_VD"].sharding.mesh
-    num_rows = P // (mesh.shape["data"] * mesh.shape["fsdp"])
-    states = set(re.findall(r"f32\[(\d+),11,32\]", on_eight_devices[3].as_text()))
-    assert states <= {str(num_rows)}  # a single row may lose its dim
+def test_no_device_sees_the_states_of_all_rows(on_eight_devices: Any) -> None:
+    program = on_eight_devices[3].as_text()
+    assert f"f32[{P},{S + T}," not in program
 
 
 def test_state_stays_where_it_was(on_eight_devices: Any) -> None:

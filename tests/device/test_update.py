@@ -16,12 +16,12 @@ from jaxgrpo.device.mesh import (
     make_mesh,
     param_shardings,
     replicated,
-    state_shardings,
 )
 from jaxgrpo.device.model.decoder import bind, forward_completions
 from jaxgrpo.device.objective.advantages import group_advantages
 from jaxgrpo.device.objective.loss import grpo_loss
 from jaxgrpo.device.objective.presets import resolve_objective
+from jaxgrpo.device.placement import state_shardings
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.sampling.keys import row_keys
 from jaxgrpo.device.sampling.sample import SamplerSettings, sample

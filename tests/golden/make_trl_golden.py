@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 import transformers
-import trl
-from datasets import Dataset
+import trl  # pyright: ignore[reportMissingImports]
+from datasets import Dataset  # pyright: ignore[reportMissingImports]
 
 NUM_ROWS, NUM_POSITIONS = 6, 8
 LENGTHS = (8, 5, 1, 8, 3, 6)
@@ -78,8 +78,16 @@ def make_trainer(reward_funcs: list[Any], folder: str, **options: Any) -> Any:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words, pad_token="<pad>", eos_token="<eos>"
     )
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8}
+    sizes: dict[str, Any] = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+    }
+    heads: dict[str, Any] = {
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+    }
     model = transformers.Qwen3ForCausalLM(
         transformers.Qwen3Config(vocab_size=32, **sizes, **heads)
     )
@@ -113,7 +121,7 @@ def loss_inputs() -> dict[str, np.ndarray]:
         "entropies": rng.uniform(0, 2, shape),
         "advantages": rng.normal(0, 1, NUM_ROWS),
     }
-    return {name: np.float64(np.float32(values)) for name, values in arrays.items()}
+    return {k: v.astype(np.float32).astype(np.float64) for k, v in arrays.items()}
 
 
 def evaluate_loss(name: str, options: dict[str, Any], folder: str) -> dict[str, Any]:

@@ -25,15 +25,15 @@ def group_advantages(
     is_real: Sequence[bool] | None = None,
 ) -> np.ndarray:
     num_rows, num_rewards = rewards.shape
-    weights = [1.0] * num_rewards if weights is None else weights
-    is_real = [True] * num_rows if is_real is None else is_real
+    factors = [1.0] * num_rewards if weights is None else list(weights)
+    counts = [True] * num_rows if is_real is None else list(is_real)
     if combine == "normalize_then_sum":
-        return _gdpo(rewards, group_ids, weights, is_real, ddof, epsilon)
+        return _gdpo(rewards, group_ids, factors, counts, ddof, epsilon)
     totals = [math.nan] * num_rows
     for i in range(num_rows):
-        if is_real[i]:
-            used = [n for n in range(num_rewards) if weights[n] != 0]
-            totals[i] = sum(weights[n] * float(rewards[i, n]) for n in used)
+        if counts[i]:
+            used = [n for n in range(num_rewards) if factors[n] != 0]
+            totals[i] = sum(factors[n] * float(rewards[i, n]) for n in used)
     return _normalised(totals, group_ids, scale, baseline, ddof, epsilon)
 
 

@@ -30,7 +30,7 @@ class Architecture(NamedTuple):
 
 
 PRESETS = {
-    # 1.6 M parameters: what 2 CPU cores train in minutes.
+    # 1.66 M parameters: what 2 CPU cores train in minutes.
     "qwen3-1.6m": Architecture(
         vocab_size=448,
         width=192,
