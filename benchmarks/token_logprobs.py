@@ -39,7 +39,9 @@ def measure(fn, inputs):
         start = time.perf_counter()
         jax.block_until_ready(program(*inputs))
         seconds.append(time.perf_counter() - start)
-    return min(seconds), program.memory_analysis().temp_size_in_bytes / 2**20
+    analysis = program.memory_analysis()
+    assert analysis is not None
+    return min(seconds), analysis.temp_size_in_bytes / 2**20
 
 
 def main():

@@ -88,7 +88,7 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         parts["length_cap"] = config.sampling.max_new_tokens
     advantages = {"scale": preset.scale, "baseline": preset.baseline}
     advantages |= o.advantage_parts
-    _check_decoupled(o, **advantages)
+    _check_decoupled(o, advantages)
     return UpdateSettings(
         objective=resolve_objective(o.preset, **parts),
         weights_R=tuple(reward.weight for reward in config.rewards.values()),
@@ -106,18 +106,20 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         dtype=policy.dtype,
         unroll_layers=policy.unroll_layers,
         remat=policy.remat,
-        **advantages,
+        scale=advantages["scale"],
+        baseline=advantages["baseline"],
     )
 
 
-def _check_decoupled(o: ObjectiveConfig, *, scale: str, baseline: str) -> None:
-    is_by_group = (scale, baseline) == ("group", "mean")
+def _check_decoupled(o: ObjectiveConfig, advantages: dict[str, str]) -> None:
+    is_by_group = advantages == {"scale": "group", "baseline": "mean"}
     if o.combine == "normalize_then_sum" and not is_by_group:
         raise ValueError(
             f"objective.combine is {o.combine!r}, which is defined by mean and spread "
             f"of the group, but with preset {o.preset!r} advantages have scale "
-            f"{scale!r} and baseline {baseline!r}. Set objective.advantage_scale = "
-            "'group' and objective.advantage_baseline = 'mean', or take another preset."
+            f"{advantages['scale']!r} and baseline {advantages['baseline']!r}. Set "
+            "objective.advantage_scale to 'group' and objective.advantage_baseline to "
+            "'mean'."
         )
 
 

@@ -31,7 +31,7 @@ def prompt_arrays(
         assert length <= num_positions, f"{length} tokens in {num_positions} positions"
         token_ids_PS[row, :length] = prompt.token_ids
         lengths_P[row] = length
-    return Prompts(token_ids_PS, lengths_P)
+    return Prompts(jnp.asarray(token_ids_PS), jnp.asarray(lengths_P))
 
 
 def group_keys(
@@ -223,18 +223,19 @@ def update_arrays(
     arrays = prompt_arrays(
         prompts, num_prompts=num_prompts, num_positions=num_positions
     )
-    rollouts = Rollouts(
-        completion_BT=completion_BT,
-        lengths_B=lengths_B,
-        sampler_logprobs_BT=logprobs_BT,
-        finish_reason_B=finish_B,
-        prompt_index_B=prompt_index_B,
-        group_id_B=group_id_B,
-        row_key_B=row_keys(
-            seed, purpose, step, *map(jnp.asarray, (hash_B2, draw_B, sample_B))
-        ),
-        policy_step_B=policy_step_B,
-        constraint_id_B=np.zeros((num_rows,), np.int32),
-        is_real_B=np.arange(num_rows) < len(members),
+    keys_B = row_keys(
+        seed, purpose, step, *map(jnp.asarray, (hash_B2, draw_B, sample_B))
     )
-    return arrays, rollouts, Scored(rewards_BR, None)
+    rollouts = Rollouts(
+        completion_BT=jnp.asarray(completion_BT),
+        lengths_B=jnp.asarray(lengths_B),
+        sampler_logprobs_BT=jnp.asarray(logprobs_BT),
+        finish_reason_B=jnp.asarray(finish_B),
+        prompt_index_B=jnp.asarray(prompt_index_B),
+        group_id_B=jnp.asarray(group_id_B),
+        row_key_B=keys_B,
+        policy_step_B=jnp.asarray(policy_step_B),
+        constraint_id_B=jnp.zeros((num_rows,), jnp.int32),
+        is_real_B=jnp.arange(num_rows) < len(members),
+    )
+    return arrays, rollouts, Scored(jnp.asarray(rewards_BR), None)

@@ -33,8 +33,8 @@ def say_setting(
         f"scorer workers: {len(scorer.worker_pids)}; wandb: {log.wandb_mode}; "
         f"sandbox: {f'level {sandbox.level}' if sandbox.level else 'none'}."
     )
-    for missing, remedy in zip(sandbox.missing, sandbox.remedies, strict=True):
-        console.note(f"sandbox reduced: {missing} ({remedy})")
+    for missing in sandbox.missing:
+        console.note(f"sandbox reduced: {missing}")
 
 
 def kept_evaluation(

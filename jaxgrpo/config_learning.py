@@ -56,7 +56,7 @@ class ObjectiveConfig(Table):
     """Optimiser updates per pass; must divide sampling.problems_per_step."""
     microbatches: PositiveInt = 1
     """Gradient-accumulation parts of an update: less memory, same result."""
-    logprob_chunk: PositiveInt = 1024
+    logprob_chunk: PositiveInt = 128
     """Tokens whose logits exist at a time."""
 
     @property

@@ -8,6 +8,7 @@ few widths are compiled, and every problem of the stream is seen once per epoch.
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxgrpo.config import SupervisedStage
@@ -75,7 +76,7 @@ class ExampleStream(Iterator[Examples]):
             self._num_used = 0
         self._num_used += 1
         batch = self._batches[self._num_used - 1]
-        self.num_tokens += int(batch.lengths_B.sum())
+        self.num_tokens += int(np.asarray(batch.lengths_B).sum())
         return batch
 
     def state_dict(self) -> dict[str, Any]:
@@ -145,4 +146,4 @@ def _padded(examples: Sequence[tuple[int, np.ndarray]], num_rows: int) -> Exampl
     for row, (prompt_length, ids) in enumerate(examples):
         token_ids_BS[row, : len(ids)] = ids
         prompt_lengths_B[row], lengths_B[row] = prompt_length, len(ids)
-    return Examples(token_ids_BS, prompt_lengths_B, lengths_B)
+    return Examples(*map(jnp.asarray, (token_ids_BS, prompt_lengths_B, lengths_B)))

@@ -4,8 +4,13 @@ They are made before jax is imported anywhere, also in child processes.
 """
 
 import os
+import signal
 import tempfile
 from importlib.metadata import version
+
+# A shell starts what it runs in the background with interrupts ignored, and children
+# inherit that; tests of Ctrl-C need the usual handling.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The tests' own caches: what is compiled once serves the whole session, and nothing
 # is read from or left in the user's folders.
@@ -36,6 +41,9 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
+
+collect_ignore_glob = ["golden/make_*.py"]
+"""Scripts that need torch or TRL; run by hand, their results are stored."""
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ device.placement
 device.model
 device.model.architecture
 device.model.attention
+device.model.cache
+device.model.layer
 device.model.decoder
 device.mesh
 device.head

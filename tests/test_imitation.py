@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -21,9 +22,7 @@ WINDOW = BATCH * WINDOW_BATCHES
 # Windows run over the seams of epochs, and end with every third one.
 THREE_EPOCHS = 3 * NUM_PROBLEMS // BATCH
 CLEAN = SupervisedStage(name="clean", num_steps=1)
-MIXED = SupervisedStage(
-    name="mixed", num_steps=1, notation="mixed", mixed_share=0.6
-)
+MIXED = SupervisedStage(name="mixed", num_steps=1, notation="mixed", mixed_share=0.6)
 
 PROBLEMS = [
     Problem(
@@ -48,6 +47,12 @@ def policy() -> Policy:
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imitation, "WINDOW_BATCHES", WINDOW_BATCHES)
+
+
+def batches_of(examples: ExampleStream, num_batches: int) -> list[Examples]:
+    """The next batches, as NumPy arrays."""
+    some: Any = islice(examples, num_batches)
+    return [jax.tree.map(np.asarray, batch) for batch in some]
 
 
 def stream_of(policy: Policy, **changes: Any) -> ExampleStream:
@@ -84,14 +89,14 @@ def expected_rows(policy: Policy, answers: dict[str, str]) -> list[tuple[str, st
 
 
 def test_every_example_is_seen_once_an_epoch(policy):
-    batches = list(islice(stream_of(policy), THREE_EPOCHS))
+    batches = batches_of(stream_of(policy), THREE_EPOCHS)
     rows = [row for batch in batches for row in rows_of(policy, batch)]
     answers = {problem.id: problem.reference for problem in PROBLEMS}
     assert sorted(rows) == sorted(expected_rows(policy, answers) * 3)
 
 
 def test_a_window_holds_its_problems_once_sorted_by_length_and_batches_shuffled(policy):
-    batches = list(islice(stream_of(policy, batch_size=2), 4 * WINDOW_BATCHES))
+    batches = batches_of(stream_of(policy, batch_size=2), 4 * WINDOW_BATCHES)
     orders = set()
     for start in range(0, len(batches), WINDOW_BATCHES):
         window = batches[start : start + WINDOW_BATCHES]
@@ -109,7 +114,7 @@ def test_what_is_not_real_is_padding(policy):
     # A prompt too long leaves a hole in its window, and a row that is empty.
     long = replace(PROBLEMS[0], id="long", prompt="x = 1\n" * 60)
     stream = stream_of(policy, problems=[*PROBLEMS[: WINDOW - 1], long])
-    batches = list(islice(stream, WINDOW_BATCHES))
+    batches = batches_of(stream, WINDOW_BATCHES)
     lengths = np.concatenate([batch.lengths_B for batch in batches])
     assert (lengths == 0).sum() == 1
     for batch in batches:
@@ -126,7 +131,7 @@ def test_what_is_not_real_is_padding(policy):
 def test_long_prompts_are_left_out_and_counted(policy):
     limit = len(policy.encode(PROBLEMS[0]).token_ids)  # one digit fits, two do not
     stream = stream_of(policy, max_prompt_tokens=limit)
-    batches = list(islice(stream, 2 * NUM_PROBLEMS // BATCH))
+    batches = batches_of(stream, 2 * NUM_PROBLEMS // BATCH)
     kept = {row for batch in batches for row in rows_of(policy, batch)}
     assert len(kept) == 10
     assert stream.num_dropped > 0
@@ -139,12 +144,12 @@ def test_a_window_without_a_prompt_that_fits_is_refused(policy):
 
 def test_tokens_are_counted(policy):
     stream = stream_of(policy)
-    batches = list(islice(stream, 5))
+    batches = batches_of(stream, 5)
     assert stream.num_tokens == sum(int(batch.lengths_B.sum()) for batch in batches)
 
 
 def test_mixed_notation_writes_the_share_it_was_asked_for(policy):
-    batches = islice(stream_of(policy, stage=MIXED), THREE_EPOCHS)
+    batches = batches_of(stream_of(policy, stage=MIXED), THREE_EPOCHS)
     rows = [row for batch in batches for row in rows_of(policy, batch)]
     answers = {p.id: foreign_notation(p.reference, p.id, 0.6) for p in PROBLEMS}
     assert sorted(rows) == sorted(expected_rows(policy, answers) * 3)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 EXAMPLE = REPOSITORY / "examples" / "import_the_loss.py"
+LOSS_ALONE = REPOSITORY / "tests" / "loss_alone.py"
 
 ONLY_THREE_LIBRARIES = """
 import importlib.metadata, sys
@@ -36,30 +37,6 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
 assert {"flax", "optax", "pydantic", "transformers"} <= absent
 """
 
-IMPORT_JIT_DIFFERENTIATE_AND_SHARD = """
-import jax, jax.numpy as jnp
-from jaxgrpo import __version__, group_advantages, grpo_loss, token_logprobs
-
-def loss(head_VD, hidden_BTD, targets_BT, rewards_BR, ids_B):
-    logprobs_BT = token_logprobs(hidden_BTD, head_VD, targets_BT).logprobs_BT
-    advantages_BT = group_advantages(rewards_BR, ids_B)[:, None] * jnp.ones((1, 3))
-    value, _ = grpo_loss(
-        logprobs_BT, advantages_BT, targets_BT >= 0, preset="dapo", denominator=24.0
-    )
-    return value
-
-head_VD, hidden_BTD = jnp.ones((5, 2)), jnp.ones((8, 3, 2))
-rows = (hidden_BTD, jnp.arange(24).reshape(8, 3) % 5, jnp.arange(8.0)[:, None] % 3)
-mesh = jax.make_mesh((2,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
-data, same = jax.sharding.PartitionSpec("data"), jax.sharding.PartitionSpec()
-one = jax.jit(jax.grad(loss))(head_VD, *rows, jnp.arange(8) // 4)
-two = jax.jit(jax.shard_map(
-    jax.grad(loss), mesh=mesh, in_specs=(same, data, data, data, data), out_specs=same
-))(head_VD, *rows, jnp.arange(8) % 4 // 4)
-assert jnp.abs(one).max() > 0 and jnp.allclose(one, two, atol=1e-6)
-print(__version__)
-"""
-
 
 def run(*command: str) -> str:
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
@@ -71,7 +48,7 @@ def run(*command: str) -> str:
 
 
 def test_loss_works_with_jax_numpy_and_jaxtyping_alone():
-    output = run("-c", ONLY_THREE_LIBRARIES + IMPORT_JIT_DIFFERENTIATE_AND_SHARD)
+    output = run("-c", ONLY_THREE_LIBRARIES + LOSS_ALONE.read_text())
     assert output.strip() == "0.1.0"
 
 

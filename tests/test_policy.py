@@ -64,9 +64,7 @@ def test_a_checkpoint_brings_everything(policy, checkpoint):
 
 
 def test_random_weights_come_from_the_seed(policy):
-    first, again, other = (
-        weights(policy, seed)["embedding_VD"] for seed in (0, 0, 1)
-    )
+    first, again, other = (weights(policy, seed)["embedding_VD"] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 

@@ -54,9 +54,7 @@ def score(exact: float, similarity: float = 0.0, logged: float = 0.0) -> Score:
     error_class = "exact" if exact == 1.0 else "wrong_value"
     return Score(
         rewards={"exact": exact, "similarity": similarity, "logged": logged},
-        verdict=Verdict(
-            status="OK" if exact == 1.0 else "WA", error_class=error_class
-        ),
+        verdict=Verdict(status="OK" if exact == 1.0 else "WA", error_class=error_class),
         error_class=error_class,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.decoder import initial_params
@@ -66,7 +66,7 @@ def param_shardings(architecture: Architecture, mesh: Mesh) -> Any:
     return state_shardings(shapes, mesh)
 
 
-def batch_sharding(mesh: Mesh) -> NamedSharding:
+def batch_sharding(mesh: Mesh | AbstractMesh) -> NamedSharding:
     """Of arrays that lead with P or B: split over data and fsdp, by whole rows."""
     return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
 

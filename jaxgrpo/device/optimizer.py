@@ -43,7 +43,8 @@ def learning_rate_schedule(
       num_updates: Length of the run.
       warmup_updates: Length of the warm-up.
       decay_fraction: Share of the run, at its end, that decays.
-      final_scale: Last learning rate relative to the peak.
+      final_scale: Learning rate at `num_updates`, one update after the last one made,
+        relative to the peak.
 
     Returns:
       A function of the number of updates made.
@@ -102,6 +103,8 @@ def muon(
 
     Reference:
       Jordan et al., Muon, 2024, https://kellerjordan.github.io/posts/muon/.
+      Differs from it in that AdamW has Nesterov momentum too, as optax's has here;
+      `beta1` and `beta2` are AdamW's, Muon's momentum is 0.95.
     """
     return optax.chain(
         optax.clip_by_global_norm(clip_norm),

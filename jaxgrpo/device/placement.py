@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 BATCH_AXES = ("data", "fsdp")
@@ -117,7 +118,7 @@ def _mesh_of(tree: Any) -> AbstractMesh | None:
     for leaf in jax.tree.leaves(tree):
         mesh = jax.typeof(leaf).sharding.mesh
         is_ours = mesh.axis_names == AXES and set(mesh.axis_types) == {AxisType.Auto}
-        if is_ours and isinstance(leaf, jax.core.Tracer):
+        if is_ours and mesh.size > 1 and isinstance(leaf, Tracer):
             return mesh
     return None
 

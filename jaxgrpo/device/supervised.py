@@ -33,7 +33,7 @@ class SupervisedSettings(NamedTuple):
     dtype: str = "float32"
     unroll_layers: bool = False
     remat: bool = False
-    logprob_chunk: int = 1024
+    logprob_chunk: int = 128
 
 
 @partial(

@@ -32,6 +32,7 @@ from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.objective.metrics import Mean, extremes, finish_metrics
 from jaxgrpo.device.objective.presets import Objective
+from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.supervised import apply_gradients
 
@@ -59,7 +60,7 @@ class UpdateSettings(NamedTuple):
     """Updates between moves of the reference towards the policy; 0 keeps it."""
     ref_mixup: float = 1.0
     """Share of the policy in the reference after a move; 1 copies it."""
-    logprob_chunk: int = 1024
+    logprob_chunk: int = 128
     is_prompt_major: bool = True
     """Promise that row b continues prompt b // (B / P): no gather."""
     dtype: str = "float32"
@@ -286,7 +287,7 @@ def _moved_reference(state: TrainState, settings: UpdateSettings) -> Any:
         mixed = mixup * policy + (1.0 - mixup) * reference
         return jnp.where(is_due, mixed, reference)
 
-    return jax.tree.map(moved, state.params, state.ref_params)
+    return kept_in_place(jax.tree.map(moved, state.params, state.ref_params))
 
 
 def _microbatch_loss(

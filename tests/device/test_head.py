@@ -57,10 +57,10 @@ def scalar(logprobs_BT, entropies_BT):
     return (weights_BT * logprobs_BT).sum() + (weights_BT * entropies_BT**2).sum()
 
 
-def chunked_scalar(hidden_BTD, head_VD, targets_BT, temperature=1.0, **options):
+def chunked_scalar(hidden_BTD, head_VD, targets_BT, temperature=1.0, **options: Any):
     out = token_logprobs(
         hidden_BTD, head_VD, targets_BT, temperature,
-        **({"num_tokens": NUM_TOKENS} | options),
+        **{"num_tokens": NUM_TOKENS, **options},
     )  # fmt: skip
     return scalar(out.logprobs_BT, out.entropies_BT)
 
@@ -82,7 +82,8 @@ def test_values_equal_the_transcription(seed, temperature):
     for i in range(NUM_ROWS):
         for t in range(NUM_POSITIONS):
             expected = token_statistics(
-                np.asarray(hidden_BTD[i, t], np.float64), np.asarray(head_VD, np.float64),
+                np.asarray(hidden_BTD[i, t], np.float64),
+                np.asarray(head_VD, np.float64),
                 int(targets_BT[i, t]), temperature, set(range(NUM_TOKENS)),
             )  # fmt: skip
             found = [values_BT[i, t] for values_BT in ours]

@@ -162,7 +162,7 @@ def test_a_device_holds_its_share_of_the_cache(
     params = jax.device_put(tiny_params, param_shardings(tiny, mesh))
     prompts, key_B, _ = jax.device_put(inputs, batch_sharding(mesh))
     settings = SAMPLER._replace(max_new_tokens=512)
-    memory = (
+    memory: Any = (
         sample.lower(
             params, prompts, key_B, jnp.float32(1.0), jnp.int32(0),
             architecture=tiny, settings=settings,
@@ -222,7 +222,7 @@ def test_parameters_can_be_made_where_they_belong(tiny: Any) -> None:
     ],
 )
 def test_auto_takes_the_devices_that_are_left(
-    axes: dict[str, int], expected: tuple[int, ...]
+    axes: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
     mesh = make_mesh(**axes)
     assert tuple(mesh.shape[name] for name in ("data", "fsdp", "tensor")) == expected
@@ -244,7 +244,7 @@ def test_a_mesh_can_be_made_of_some_devices() -> None:
     ],
 )
 def test_a_mesh_that_does_not_fit_the_devices_is_refused_with_the_arithmetic(
-    axes: dict[str, int], message: str
+    axes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         make_mesh(**axes)
@@ -259,7 +259,7 @@ def test_a_mesh_that_does_not_fit_the_devices_is_refused_with_the_arithmetic(
     ],
 )
 def test_a_model_that_does_not_fit_the_mesh_is_refused_with_the_arithmetic(
-    tiny: Any, change: dict[str, int], axes: dict[str, int], message: str
+    tiny: Any, change: dict[str, int], axes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         param_shardings(tiny._replace(**change), make_mesh(**axes))

@@ -79,25 +79,25 @@ def is_named_matrix(name: str) -> bool:
     ],
 )
 def test_schedule_has_these_values(shape: Any, count: int, expected: float) -> None:
-    schedule = learning_rate_schedule(3.0, shape=shape, **SCHEDULE)
+    schedule: Any = learning_rate_schedule(3.0, shape=shape, **SCHEDULE)
     assert float(schedule(count)) == pytest.approx(3.0 * expected, rel=1e-5)
 
 
 def test_schedule_without_warmup_starts_at_the_peak() -> None:
-    settings = SCHEDULE | {"warmup_updates": 0}
-    schedule = learning_rate_schedule(3.0, shape="linear", **settings)
+    settings: dict[str, Any] = SCHEDULE | {"warmup_updates": 0}
+    schedule: Any = learning_rate_schedule(3.0, shape="linear", **settings)
     assert float(schedule(0)) == 3.0
 
 
 def test_one_update_of_warmup_is_no_reduced_update() -> None:
-    settings = SCHEDULE | {"warmup_updates": 1}
-    schedule = learning_rate_schedule(3.0, shape="constant", **settings)
+    settings: dict[str, Any] = SCHEDULE | {"warmup_updates": 1}
+    schedule: Any = learning_rate_schedule(3.0, shape="constant", **settings)
     assert [float(schedule(count)) for count in range(3)] == [3.0, 3.0, 3.0]
 
 
 def test_decay_over_the_whole_run_starts_after_the_warmup() -> None:
-    settings = SCHEDULE | {"decay_fraction": 1.0, "final_scale": 0.0}
-    schedule = learning_rate_schedule(1.0, shape="linear", **settings)
+    settings: dict[str, Any] = SCHEDULE | {"decay_fraction": 1.0, "final_scale": 0.0}
+    schedule: Any = learning_rate_schedule(1.0, shape="linear", **settings)
     values = [float(schedule(count)) for count in (9, 10, 55, 99, 100)]
     assert values == pytest.approx([1.0, 1.0, 0.5, 1 / 90, 0.0], abs=1e-6)
 

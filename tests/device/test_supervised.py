@@ -122,4 +122,5 @@ def test_loss_falls_and_nothing_is_compiled_twice(
         assert float(metrics["update_skipped"]) == 0.0
     assert losses[0] > 4.0 and losses[-1] < 0.1 * losses[0]
     assert int(state.step) == 40
-    assert supervised_update._cache_size() == 1
+    program: Any = supervised_update
+    assert program._cache_size() == 1

@@ -54,9 +54,9 @@ REWARDS_B1 = np.random.default_rng(5).choice([0.0, 0.3, 1.0], (B, 1)).astype(np.
 REWARDS_B1[:G], REWARDS_B1[G : 2 * G] = 0.0, 0.3
 
 
-def _descend(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+def _descend(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     del state, params
-    return jax.tree.map(lambda g: -LEARNING_RATE * g, grads), grads
+    return jax.tree.map(lambda g: -LEARNING_RATE * g, updates), updates
 
 
 # Plain gradient descent that keeps the gradient, exactly, as its state.
@@ -83,7 +83,8 @@ Run = Callable[..., Result]
 def prompts() -> Prompts:
     rng = np.random.default_rng(3)
     lengths_P = rng.integers(2, S + 1, P).astype(np.int32)
-    return Prompts(rng.integers(0, NUM_TOKENS, (P, S)).astype(np.int32), lengths_P)
+    token_ids_PS = rng.integers(0, NUM_TOKENS, (P, S)).astype(np.int32)
+    return Prompts(jnp.asarray(token_ids_PS), jnp.asarray(lengths_P))
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +262,8 @@ def test_eight_devices_make_the_update_of_one(
         ref_params=None,
     )
     batch = jax.device_put(
-        (prompts, rollouts, Scored(REWARDS_B1, None)), batch_sharding(mesh)
+        (prompts, rollouts, Scored(jnp.asarray(REWARDS_B1), None)),
+        batch_sharding(mesh),
     )
     state, metrics, outputs = update(
         state,
@@ -568,7 +570,8 @@ def test_the_old_state_is_given_up(tiny, tiny_params, prompts, rollouts):
 
 
 def test_one_program_serves_every_batch_of_a_shape(run, sampled, plain):
-    num_programs = update._cache_size()
+    compiled: Any = update
+    num_programs = compiled._cache_size()
     run(sampled(0.6), REWARDS_B1[::-1], temperature=0.6)
     run(without(sampled(1.3), [3]), temperature=1.3)
-    assert update._cache_size() == num_programs
+    assert compiled._cache_size() == num_programs

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +15,15 @@ def std(values: Sequence[float], ddof: int) -> float:
 
 def group_advantages(
     rewards: np.ndarray,
-    group_ids: Sequence[int],
+    group_ids: Any,
     *,
-    weights: Sequence[float] | None = None,
+    weights: Any = None,
     scale: str = "group",
     baseline: str = "mean",
     combine: str = "sum_then_normalize",
     ddof: int = 1,
     epsilon: float = 1e-4,
-    is_real: Sequence[bool] | None = None,
+    is_real: Any = None,
 ) -> np.ndarray:
     num_rows, num_rewards = rewards.shape
     factors = [1.0] * num_rewards if weights is None else list(weights)

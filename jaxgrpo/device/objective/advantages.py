@@ -90,10 +90,7 @@ def group_advantages(
         )
     else:
         total_B, is_counted_B = weighted_reward(rewards_BR, weights_R, is_real_B)
-        # Rows of equal rewards may differ in the last bit of their weighted sum.
-        is_tied_B = is_tied(total_B, group_ids_B, is_counted_B) | _all_columns_tied(
-            rewards_BR, weights_R, group_ids_B, is_counted_B
-        )
+        is_tied_B = is_tied(total_B, group_ids_B, is_counted_B)
         advantages_B = _normalised(
             total_B, group_ids_B, is_counted_B, is_tied_B,
             scale=scale, baseline=baseline, ddof=ddof, epsilon=epsilon,
@@ -151,19 +148,6 @@ def is_tied(
         jnp.where(is_counted_B, values_B, -jnp.inf), group_ids_B, num_groups
     )
     return (highest_B <= lowest_B)[group_ids_B]
-
-
-def _all_columns_tied(
-    rewards_BR: Float[Array, "B R"],
-    weights_R: Float[Array, " R"],
-    group_ids_B: Int[Array, " B"],
-    is_counted_B: Bool[Array, " B"],
-) -> Bool[Array, " B"]:
-    columns_RB = jnp.where(weights_R[:, None] != 0, rewards_BR.T, 0.0)
-    is_tied_RB = jax.vmap(is_tied, in_axes=(0, None, None))(
-        columns_RB, group_ids_B, is_counted_B
-    )
-    return is_tied_RB.all(axis=0)
 
 
 def _group_sum(

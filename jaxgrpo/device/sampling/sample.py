@@ -9,14 +9,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxgrpo.device.head import head_logits
 from jaxgrpo.device.model.architecture import Architecture
+from jaxgrpo.device.model.cache import PrefixCache, SuffixCache, empty_suffix
 from jaxgrpo.device.model.decoder import (
     Decoder,
     Params,
-    PrefixCache,
-    SuffixCache,
     bind,
     decode_token,
-    empty_suffix,
     forward_prompts,
     last_states,
 )

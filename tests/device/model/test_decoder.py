@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgrpo.device.model.cache import empty_suffix
 from jaxgrpo.device.model.decoder import (
     bind,
     decode_token,
-    empty_suffix,
     forward_completions,
     forward_prompts,
     initial_params,
-    rotate,
 )
+from jaxgrpo.device.model.layer import rotate
 from jaxgrpo.device.records import Prompts
 
 # Rows are prompt-major; the second prompt is a single token.
@@ -202,7 +202,7 @@ def test_a_state_depends_on_exactly_the_tokens_before_it(
         return hidden_1TD[0] @ jnp.arange(1.0, 1.0 + tiny.width)
 
     gradient_TVD = jax.jit(jax.jacrev(states))(tiny_params["embedding_VD"])
-    is_used_TV = np.asarray(gradient_TVD != 0).any(axis=-1)
+    is_used_TV = (np.asarray(gradient_TVD) != 0).any(axis=-1)
     for t in range(len(completion)):
         used = {int(token) for token in np.flatnonzero(is_used_TV[t])}
         assert used == {*prompt[:3], *completion[:t]}

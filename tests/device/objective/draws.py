@@ -28,7 +28,8 @@ def masked_arrays(seed: int, spread: float = 0.3):
         "entropies": rng.uniform(0, 2, shape),
     }
     # What float32 holds is what both sides see.
-    return {k: np.float64(np.float32(v)) for k, v in arrays.items()}, lengths.tolist()
+    arrays = {k: v.astype(np.float32).astype(np.float64) for k, v in arrays.items()}
+    return arrays, lengths.tolist()
 
 
 def on_device(arrays):

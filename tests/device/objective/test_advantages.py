@@ -237,7 +237,7 @@ def test_redistribution_equals_the_transcription(seed):
     group_ids = rng.integers(0, 3, NUM_ROWS)
     is_passing = rng.random(NUM_ROWS) < 0.6
     is_real = rng.random(NUM_ROWS) < 0.9
-    qualities = np.float32(rng.uniform(0.1, 1, NUM_ROWS))
+    qualities = rng.uniform(0.1, 1, NUM_ROWS).astype(np.float32)
     qualities[~is_passing] = np.nan
     if seed % 3 == 0:
         qualities[0] = np.nan

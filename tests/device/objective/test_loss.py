@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +107,7 @@ CASES = [
 def test_value_and_gradient_equal_the_transcription(preset, parts, seed):
     parts = dict(parts)
     threshold = parts.pop("threshold", None)
-    cap = {"length_cap": 10} if preset == "dr_grpo" else {}
+    cap: dict[str, Any] = {"length_cap": 10} if preset == "dr_grpo" else {}
     objective = resolve_objective(preset, **(parts | cap))
     # Ratios of whole sequences are clipped within a thousandth: stay as close.
     is_narrow = objective.clip_high < 1e-3
@@ -165,7 +166,7 @@ def test_on_policy_gradient_is_reinforce(preset):
 def test_old_logprobs_left_out_are_the_policys_own(preset):
     arrays, lengths = masked_arrays(4)
     arrays = on_device(arrays | {"old": arrays["logprobs"]})
-    cap = {"length_cap": 10} if preset == "dr_grpo" else {}
+    cap: dict[str, Any] = {"length_cap": 10} if preset == "dr_grpo" else {}
 
     def loss(logprobs_BT):
         return grpo_loss(
@@ -211,7 +212,7 @@ def test_microbatches_of_any_sizes_add_up_to_the_batch(preset):
     arrays, lengths = masked_arrays(7)
     arrays, mask_BT = on_device(arrays), mask_of(lengths)
     whole = run(arrays, mask_BT, preset, **EVERY_INPUT)
-    cap = {"length_cap": 10} if preset == "dr_grpo" else {}
+    cap: dict[str, Any] = {"length_cap": 10} if preset == "dr_grpo" else {}
     denominator = loss_denominator(mask_BT, preset=preset, **cap)
     # Parts keep the shape, and so the program: rows outside a part are masked.
     for parts in ([range(2), range(2, 8)], [[i] for i in range(8)]):

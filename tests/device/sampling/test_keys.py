@@ -25,7 +25,7 @@ BASE: dict[str, Any] = {
 
 
 def key_bits(**changes: Any) -> np.ndarray:
-    fields = {
+    fields: dict[str, Any] = {
         name: jnp.asarray(value) if name.endswith(("_B", "_B2")) else value
         for name, value in (BASE | changes).items()
     }

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from jaxgrpo.device.head import head_logits, token_logprobs
+from jaxgrpo.device.model.cache import PrefixCache, SuffixCache
 from jaxgrpo.device.model.decoder import (
-    PrefixCache,
-    SuffixCache,
     bind,
     decode_token,
     forward_completions,
@@ -236,10 +235,11 @@ def test_nothing_is_compiled_twice_for_a_shape(
     tiny_params: Any, prompts: Prompts, run: Any
 ) -> None:
     run(tiny_params, prompts, keys_of(np.arange(P), G))
-    before = sample._cache_size()
+    sampler: Any = sample
+    before = sampler._cache_size()
     other = jax.tree.map(lambda x: 0.5 * x, tiny_params)
     run(other, prompts, keys_of(np.arange(P) + 9, G, step=4), 0.7)
-    assert sample._cache_size() == before
+    assert sampler._cache_size() == before
 
 
 def test_greedy_tokens_are_the_argmax_and_log_probs_are_untempered(
@@ -304,22 +304,23 @@ def test_a_decoded_token_is_written_into_the_cache_in_place(
 ) -> None:
     deep = tiny._replace(num_layers=8)
     rows, columns = 32, 256
-    cache = jax.ShapeDtypeStruct(
+    cache: Any = jax.ShapeDtypeStruct(
         (8, rows, columns, tiny.num_kv_heads, tiny.head_width), jnp.float32
     )
-    prefix = jax.ShapeDtypeStruct((8, 4, 6, *cache.shape[3:]), jnp.float32)
+    lengths_P: Any = jax.ShapeDtypeStruct((4,), jnp.int32)
+    prefix: Any = jax.ShapeDtypeStruct((8, 4, 6, *cache.shape[3:]), jnp.float32)
 
     def step(params, token_B, column, prefix, suffix):
         model = bind(deep, params, jnp.dtype("float32"))
         return decode_token(model, token_B, column, prefix, suffix)
 
-    memory = (
+    memory: Any = (
         jax.jit(step, donate_argnums=4)
         .lower(
             shapes_of(tiny_params, 8),
             jax.ShapeDtypeStruct((rows,), jnp.int32),
             jax.ShapeDtypeStruct((), jnp.int32),
-            PrefixCache(prefix, prefix, jax.ShapeDtypeStruct((4,), jnp.int32)),
+            PrefixCache(prefix, prefix, lengths_P),
             SuffixCache(cache, cache),
         )
         .compile()
@@ -336,7 +337,7 @@ def test_the_sampler_holds_its_cache_once(
 ) -> None:
     deep = tiny._replace(num_layers=8)
     settings = STOCHASTIC._replace(max_new_tokens=256)
-    memory = (
+    memory: Any = (
         sample.lower(
             shapes_of(tiny_params, 8), prompts, keys_of(np.arange(P), G),
             jnp.float32(1.0), jnp.int32(0), architecture=deep, settings=settings,
