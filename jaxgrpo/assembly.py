@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from jaxgrpo.config import (
@@ -41,7 +42,11 @@ class Optimizer:
     """An optimiser with the schedule that its AdamW part follows."""
 
     transformation: optax.GradientTransformation
-    learning_rate: optax.Schedule
+    schedule: optax.Schedule
+
+    def learning_rate_at(self, num_updates: int) -> float:
+        """The learning rate of the update that follows `num_updates` others."""
+        return np.asarray(self.schedule(num_updates)).item()
 
 
 def build_optimizer(
@@ -70,7 +75,7 @@ def build_optimizer(
         chain = optimizers.muon(learning_rate, schedule(o.muon_learning_rate), **common)
     else:
         chain = optimizers.adamw(learning_rate, **common)
-    return Optimizer(transformation=chain, learning_rate=learning_rate)
+    return Optimizer(transformation=chain, schedule=learning_rate)
 
 
 def update_settings(config: Config, policy: Policy) -> UpdateSettings:

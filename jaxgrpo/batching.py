@@ -155,6 +155,20 @@ def _prompt_indices(groups: Sequence[Group]) -> np.ndarray:
     return np.array(indices, np.int32)
 
 
+def is_prompt_major(rollouts: Rollouts, num_prompts: int) -> bool:
+    """Whether row b continues prompt b // (B / P): no gather is needed then.
+
+    Args:
+      rollouts: From `update_arrays`.
+      num_prompts: P.
+    """
+    index_B = np.asarray(rollouts.prompt_index_B)
+    group_size, rest = divmod(len(index_B), num_prompts)
+    if rest:
+        return False
+    return np.array_equal(index_B, np.arange(len(index_B)) // group_size)
+
+
 def update_arrays(
     groups: Sequence[Group],
     reward_names: Sequence[str],

@@ -160,7 +160,7 @@ def _run_stage(
             tools.console.note(f"continuing {stage.name} from step {resumed}.")
         for step in range(start, last_step):
             begun, tokens_before = time.monotonic(), examples.num_tokens
-            learning_rate = float(optimizer.learning_rate(step - first_step))
+            learning_rate = optimizer.learning_rate_at(step - first_step)
             state, metrics = _updated(tools, state, optimizer, next(examples))
             seconds = time.monotonic() - begun
             made = step + 1

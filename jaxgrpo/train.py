@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxgrpo.assembly import (
     Optimizer,
@@ -26,7 +27,14 @@ from jaxgrpo.assembly import (
     problems_of,
     update_settings,
 )
-from jaxgrpo.batching import group_keys, prompt_arrays, sampled_groups, update_arrays
+from jaxgrpo.batching import (
+    group_keys,
+    is_prompt_major,
+    prompt_arrays,
+    rows_of_completions,
+    sampled_groups,
+    update_arrays,
+)
 from jaxgrpo.checkpoint import Checkpointer
 from jaxgrpo.conclusion import (
     conclude,
@@ -226,15 +234,14 @@ def _step(
     clock.lap("score")
     state, update_metrics, outputs = _updated(run, state, step, groups)
     clock.lap("update")
-    num_rows = sum(len(group.completions) for group in groups)
     write_rollouts(
         run.folder.path,
         step + 1,
         groups,
         rewards_total=total_rewards(groups, run.weights),
-        advantages=outputs.advantages_B[:num_rows],
-        trainer_logprobs=outputs.logprobs_BT[:num_rows],
-        entropies=outputs.entropies_BT[:num_rows],
+        advantages=np.asarray(outputs.advantages_B),
+        trainer_logprobs=np.asarray(outputs.logprobs_BT),
+        entropies=np.asarray(outputs.entropies_BT),
     )
     clock.lap("write")
     metrics = update_metrics | group_metrics(scored, run.weights)
@@ -281,7 +288,10 @@ def _sampled(
 def _updated(
     run: _Run, state: TrainState, step: int, groups: Sequence[Group]
 ) -> tuple[TrainState, dict[str, float], UpdateOutputs]:
-    """The state after learning from scored groups; metrics and values per row."""
+    """The state after learning from scored groups; metrics, and values per completion.
+
+    The values stand in the order of the groups' completions.
+    """
     config, o = run.config, run.config.objective
     batch = update_arrays(
         groups,
@@ -295,16 +305,19 @@ def _updated(
         num_columns=config.sampling.max_new_tokens,
     )
     updates_made = step * o.updates_per_rollout * o.minibatches
-    learning_rate = float(run.optimizer.learning_rate(updates_made))
+    learning_rate = run.optimizer.learning_rate_at(updates_made)
+    is_plain = is_prompt_major(batch[1], config.sampling.problems_per_step)
     state, metrics, outputs = update(
         state,
         *placed_like(batch, state.params),
         jnp.float32(config.sampling.temperature),
         architecture=run.policy.architecture,
         optimizer=run.optimizer.transformation,
-        settings=run.settings,
+        settings=run.settings._replace(is_prompt_major=is_plain),
     )
+    rows = rows_of_completions(groups)
     metrics, outputs = jax.device_get((metrics, outputs))
+    outputs = jax.tree.map(lambda values: values[rows], outputs)
     numbers = {name: float(value) for name, value in metrics.items()}
     return state, numbers | {"learning_rate": learning_rate}, outputs
 

@@ -164,7 +164,7 @@ def test_the_schedule_is_followed_and_scaled(policy, name):
         decay_fraction=0.5, muon_learning_rate=0.3,
     )  # fmt: skip
     optimizer = build_optimizer(table, num_updates=8, scale=0.1)
-    rates = [np.asarray(optimizer.learning_rate(count)).item() for count in range(9)]
+    rates = [optimizer.learning_rate_at(count) for count in range(9)]
     expected = [0.025, 0.05, 0.05, 0.05, 0.05, 0.0375, 0.025, 0.0125, 0.0]
     assert rates == pytest.approx(expected)
 
