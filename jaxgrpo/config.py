@@ -77,6 +77,7 @@ class Config(Table):
         _check_splits(self)
         _check_mode(self)
         _check_warmup(self)
+        _check_nothing_is_idle(self)
         return self
 
     @property
@@ -187,3 +188,51 @@ def _check_warmup(config: Config) -> None:
             f"optimizer.warmup_steps {warmup} is longer than {name}, which makes "
             f"{updates} updates. Lower optimizer.warmup_steps to {updates} or less."
         )
+
+
+_GRPO_ONLY = (
+    "run.num_steps",
+    "sampling.problems_per_step",
+    "sampling.group_size",
+    "sampling.temperature",
+    "evaluation.reference",
+    *(
+        f"objective.{name}"
+        for name in ObjectiveConfig.model_fields
+        if name != "logprob_chunk"
+    ),
+)
+"""Fields that the supervised mode does not read."""
+
+
+def _check_nothing_is_idle(config: Config) -> None:
+    """Refuses a field that was changed and would have no effect."""
+    if config.run.mode == "supervised":
+        _refuse_changed(config, _GRPO_ONLY, "run.mode is 'supervised'")
+        if config.rewards:
+            raise ValueError(
+                f"rewards.{next(iter(config.rewards))} has no effect while run.mode is "
+                "'supervised'. Remove the table."
+            )
+    else:
+        names = ("supervised.problems_per_batch",)
+        _refuse_changed(config, names, "run.mode is 'grpo'")
+    if config.optimizer.name == "adamw":
+        names = ("optimizer.muon_learning_rate",)
+        _refuse_changed(config, names, "optimizer.name is 'adamw'")
+    if config.optimizer.schedule == "constant":
+        names = ("optimizer.decay_fraction", "optimizer.final_scale")
+        _refuse_changed(config, names, "optimizer.schedule is 'constant'")
+
+
+def _refuse_changed(config: Config, names: tuple[str, ...], reason: str) -> None:
+    for name in names:
+        table_name, field = name.split(".")
+        table = getattr(config, table_name)
+        default = type(table).model_fields[field].default
+        value = getattr(table, field)
+        if value != default:
+            raise ValueError(
+                f"{name} {value!r} has no effect while {reason}. Remove it or leave "
+                f"it at its default, {default!r}."
+            )

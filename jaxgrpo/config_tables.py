@@ -38,8 +38,8 @@ class RunConfig(Table):
     seed: NonNegativeInt = 0
     """Every random choice of the run derives from it."""
     num_steps: PositiveInt = 100
-    """Optimiser-visible steps: batches of problems (`grpo`) or of tokens (`supervised`,
-    where the stages give their own)."""
+    """Steps of a `grpo` run, one batch of problems each. Supervised stages have their
+    own."""
 
 
 class ModelConfig(Table):

@@ -336,6 +336,30 @@ def test_impossible_stage_says_what_to_change(
     assert expected in complaint(supervised_file, override)
 
 
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("optimizer.muon_learning_rate=0.1", "optimizer.name is 'adamw'"),
+        ("optimizer.decay_fraction=0.5", "optimizer.schedule is 'constant'"),
+        ("supervised.problems_per_batch=3", "run.mode is 'grpo'"),
+    ],
+)
+def test_a_field_without_effect_is_refused(grpo_file: Path, override: str, reason: str):
+    fixed = ["optimizer.name=adamw", "optimizer.schedule=constant"]
+    message = complaint(grpo_file, *fixed, override)
+    assert f"has no effect while {reason}" in message
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["run.num_steps=7", "objective.kl_coef=0.1", "sampling.group_size=4"],
+)
+def test_a_field_of_grpo_is_refused_in_supervised_mode(
+    supervised_file: Path, override: str
+):
+    assert "run.mode is 'supervised'" in complaint(supervised_file, override)
+
+
 def test_stages_of_a_grpo_run_are_refused(supervised_file: Path):
     message = complaint(supervised_file, "run.mode=grpo", "rewards.exact.weight=1.0")
     assert "supervised.stages has 2 stages that would not run" in message
