@@ -192,6 +192,13 @@ def initial_state(
     )
 
 
+def placed_weights(params: Params, policy: Policy, config: Config) -> Params:
+    """The weights, laid out over the configured mesh."""
+    m = config.mesh
+    mesh = make_mesh(m.data, m.fsdp, m.tensor)
+    return jax.device_put(params, param_shardings(policy.architecture, mesh))
+
+
 def _check_batch_fits(config: Config, num_parts: int) -> None:
     """Refuses batches that the mesh cannot split by whole prompts."""
     o = config.objective

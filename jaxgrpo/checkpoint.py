@@ -96,6 +96,19 @@ class Checkpointer:
             saved["loop"], self._folder / f"{step}"
         )
 
+    def loop_state(self, step: int) -> LoopState:
+        """Returns the loop state alone that was saved at a step.
+
+        Raises:
+          ValueError: The step was not saved.
+        """
+        self._manager.wait_until_finished()
+        _check_step(self._manager, self._folder, step)
+        saved = self._manager.restore(
+            step, args=ocp.args.Composite(loop=ocp.args.JsonRestore())
+        )
+        return _unpacked_loop_state(saved["loop"], self._folder / f"{step}")
+
     def save(self, step: int, state: Any, loop_state: LoopState) -> None:
         """Saves in the background; waits only for the previous save.
 
@@ -228,6 +241,11 @@ def _check_leaves(
     partial: bool,
 ) -> None:
     """Refuses a tree that is not the saved one: orbax would cast types silently."""
+    if not (folder / str(step) / "state").is_dir():
+        raise ValueError(
+            f"checkpoint {folder / str(step)} has no state. Remove that folder to "
+            "go on from the checkpoint before it."
+        )
     saved = _leaves(manager.item_metadata(step)["state"].tree)
     wanted = _leaves(abstract)
     extra = (

@@ -248,6 +248,15 @@ def _one_line_errors(after_interrupt: str) -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"jaxgrpo: interrupted. {after_interrupt}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except OSError as error:
+        if error.filename is None or os.environ.get("JAXGRPO_TRACEBACK"):
+            raise
+        typer.echo(
+            f"jaxgrpo: {error.filename}: {error.strerror}. Choose another place, or "
+            "mend its permissions.",
+            err=True,
+        )
+        raise typer.Exit(EXIT_USER_ERROR) from None
     except (ValueError, RuntimeError) as error:
         if not _was_raised_here(error) or os.environ.get("JAXGRPO_TRACEBACK"):
             raise

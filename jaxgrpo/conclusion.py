@@ -18,8 +18,7 @@ from jaxgrpo.metrics_log import MetricLog
 from jaxgrpo.policy import Policy
 from jaxgrpo.report.curves import write_curves
 from jaxgrpo.report.evaluation_chart import write_evaluation
-from jaxgrpo.run_folder import RunFolder, environment
-from jaxgrpo.weights import checkpoint_folder
+from jaxgrpo.run_folder import RunFolder, environment, write_whole
 
 
 def say_setting(
@@ -52,7 +51,7 @@ def kept_evaluation(
 
     Args:
       folder: Of the run; the file is `evaluation_NAME.json`.
-      name: `before` or `after`.
+      name: `before`, `after` or `reference`.
       params: Weights to measure.
       policy: The model.
       scorer: Judges.
@@ -61,7 +60,7 @@ def kept_evaluation(
       step: Updates made. A kept evaluation of another step is measured anew.
     """
     path = folder / f"evaluation_{name}.json"
-    if path.exists():
+    if path.exists() and name != "reference":  # which may be another one by now
         kept = json.loads(path.read_text())
         if kept["step"] == step:
             return kept["evaluation"]
@@ -76,10 +75,8 @@ def kept_evaluation(
         with_samples=True,
         report=console.counter(f"evaluating {name}"),
     )
-    temporary = path.with_suffix(".tmp")
     kept = {"step": step, "evaluation": result}
-    temporary.write_text(json.dumps(kept, indent=2) + "\n")
-    temporary.replace(path)
+    write_whole(path, json.dumps(kept, indent=2) + "\n")
     exact = result["exact_match"]
     console.note(
         f"{name}: exact match {exact['value']:.3f} (se {exact['se']:.3f}) on "
@@ -101,19 +98,15 @@ def conclude(
       folder: Of the run.
       config: Of the run.
       console: Shows the table.
-      evaluations: Before and after; the configured reference is added.
+      evaluations: Before, after, and the reference's where one is configured.
       summary: Counters and settings to keep beside them.
     """
-    shown = dict(evaluations)
-    if config.evaluation.reference:
-        reference = checkpoint_folder(config.evaluation.reference)
-        shown["reference"] = json.loads((reference / "evaluation.json").read_text())
-    table = console.table(shown, title=f"{config.evaluation.split} split")
+    table = console.table(evaluations, title=f"{config.evaluation.split} split")
     (folder.path / "evaluation.md").write_text(table + "\n")
     write_curves(folder.path)
-    write_evaluation(folder.path, shown)
+    write_evaluation(folder.path, evaluations)
     where = environment([str(device) for device in jax.devices()])
-    folder.write_summary({**shown, **summary, **where})
+    folder.write_summary({**evaluations, **summary, **where})
     wall_s = summary["wall_s"]
     console.note(f"finished in {wall_s:.0f} s; everything is in {folder.path}.")
 

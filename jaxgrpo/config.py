@@ -217,6 +217,12 @@ def _check_nothing_is_idle(config: Config) -> None:
     else:
         names = ("supervised.problems_per_batch",)
         _refuse_changed(config, names, "run.mode is 'grpo'")
+    if not config.evaluation.every_steps:
+        names = ("evaluation.num_validation_problems",)
+        _refuse_changed(config, names, "evaluation.every_steps is 0")
+    if config.objective.kl_coef and not config.objective.ref_sync_steps:
+        names = ("objective.ref_mixup",)
+        _refuse_changed(config, names, "objective.ref_sync_steps is 0")
     if config.optimizer.name == "adamw":
         names = ("optimizer.muon_learning_rate",)
         _refuse_changed(config, names, "optimizer.name is 'adamw'")

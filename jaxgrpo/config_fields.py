@@ -106,14 +106,16 @@ def expected_text(node: dict[str, Any]) -> str:
 
 def _range_text(node: dict[str, Any]) -> str:
     if "minimum" in node and "maximum" in node:
-        return f" from {node['minimum']:g} to {node['maximum']:g}"
+        return f" from {_number(node['minimum'])} to {_number(node['maximum'])}"
     signs = {
         "minimum": ">=",
         "exclusiveMinimum": ">",
         "maximum": "<=",
         "exclusiveMaximum": "<",
     }
-    parts = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
+    parts = [
+        f"{sign} {_number(node[key])}" for key, sign in signs.items() if key in node
+    ]
     if node.get("minLength"):
         parts.append("that is not empty")
     return " " + " and ".join(parts) if parts else ""
@@ -163,3 +165,7 @@ def _resolved(node: dict[str, Any]) -> dict[str, Any]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _number(bound: float) -> str:
+    return str(int(bound)) if float(bound).is_integer() else f"{bound:g}"

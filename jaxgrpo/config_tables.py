@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 NonNegativeFloat = Annotated[float, Field(ge=0.0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -35,7 +36,7 @@ class RunConfig(Table):
 
     mode: Literal["grpo", "supervised"] = "grpo"
     """`grpo` learns from scored samples; `supervised` imitates reference answers."""
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     """Every random choice of the run derives from it."""
     num_steps: PositiveInt = 100
     """Steps of a `grpo` run, one batch of problems each. Supervised stages have their
@@ -87,7 +88,7 @@ class DataConfig(Table):
     """Split that training draws from."""
     cache_dir: str = "~/.cache/jaxgrpo"
     """Folder for prepared data sets."""
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     """Seed of the generator of built-in data sets (not of the order of training)."""
     num_train: PositiveInt = 20_000
     """Problems to generate for the train split of a built-in data set."""
@@ -233,7 +234,7 @@ class EvaluationConfig(Table):
     batch_problems: PositiveInt = 64
     """Problems sampled per dispatch."""
     reference: str = ""
-    """Checkpoint whose recorded evaluation is printed beside the result
+    """Checkpoint that is evaluated on the same problems, and shown beside the result
     (`builtin:NAME`); empty for none."""
 
     @model_validator(mode="after")

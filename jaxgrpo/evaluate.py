@@ -20,6 +20,7 @@ from jaxgrpo.host.prompts import split_by_length
 from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.policy import Policy
+from jaxgrpo.step_metrics import error_share, is_judged
 
 Evaluation = dict[str, Any]
 """`num_problems`, `dropped_prompts` and {"value", "se"} by metric name."""
@@ -130,7 +131,27 @@ def _groups(
         groups = sampled_groups(policy, problems, prompts, rollouts)
         scored += score_groups(scorer, groups)
         report(min(start + batch_size, len(pairs)))
+    check_errors(scored, config.scorer.max_error_share)
     return scored
+
+
+def check_errors(groups: Sequence[Group], limit: float) -> None:
+    """Stops where too many rows could not be judged.
+
+    Args:
+      groups: After scoring.
+      limit: Largest share of such rows.
+
+    Raises:
+      RuntimeError: The share is above the limit.
+    """
+    share = error_share(groups)
+    if share > limit:
+        raise RuntimeError(
+            f"{share:.0%} of {sum(len(g.scores) for g in groups)} rows could not be "
+            f"scored, more than scorer.max_error_share {limit:.0%}. Look at "
+            "`jaxgrpo doctor`, and at abstain reasons in the rollouts table."
+        )
 
 
 def score_groups(scorer: Scorer, groups: Sequence[Group]) -> list[Group]:
@@ -165,19 +186,23 @@ def greedy_results(groups: Sequence[Group]) -> Evaluation:
 
 
 def sampled_results(groups: Sequence[Group], e: EvaluationConfig) -> Evaluation:
-    """pass@k and shares of dead groups from samples."""
-    counts = [
-        sum(s.verdict is not None and s.verdict.is_correct for s in group.scores)
+    """pass@k and shares of dead groups from samples.
+
+    A sample that could not be judged is as if it had not been drawn; a problem with
+    fewer than k judged samples is left out of pass@k.
+    """
+    judged = [
+        [s.verdict.is_correct for s in group.scores if is_judged(s)]  # type: ignore[union-attr]
         for group in groups
     ]
-    n = e.samples_per_problem
+    counts = [(len(flags), sum(flags)) for flags in judged if flags]
     results = {
-        f"pass@{k}": _mean([pass_at_k(n, count, k) for count in counts])
+        f"pass@{k}": _mean([pass_at_k(n, c, k) for n, c in counts if n >= k])
         for k in e.pass_at
     }
-    results["groups/all_wrong"] = _mean([count == 0 for count in counts])
-    results["groups/mixed"] = _mean([0 < count < n for count in counts])
-    results["groups/all_correct"] = _mean([count == n for count in counts])
+    results["groups/all_wrong"] = _mean([c == 0 for _, c in counts])
+    results["groups/mixed"] = _mean([0 < c < n for n, c in counts])
+    results["groups/all_correct"] = _mean([c == n for n, c in counts])
     return results
 
 
@@ -206,6 +231,8 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
 def _mean(values: Sequence[float]) -> dict[str, float]:
     """The mean and its standard error over problems."""
+    if not len(values):
+        return {"value": math.nan, "se": math.nan}
     array = np.asarray(values, np.float64)
     se = array.std(ddof=1) / math.sqrt(len(array)) if len(array) > 1 else 0.0
     return {"value": float(array.mean()), "se": float(se)}

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 from jaxgrpo.assembly import build_scorer, problems_of
-from jaxgrpo.config import ScorerConfig
 from jaxgrpo.console import Console
 from jaxgrpo.evaluate import Evaluation, evaluate
-from jaxgrpo.source import open_source
+from jaxgrpo.source import open_source, source_config
 
 
 def measure(name: str, overrides: list[str], out: Path | None) -> Evaluation:
@@ -22,7 +21,15 @@ def measure(name: str, overrides: list[str], out: Path | None) -> Evaluation:
       The evaluation.
     """
     # The workers start before the model does: they never share a process with jax.
-    with Console("auto", 1) as console, build_scorer(ScorerConfig(), []) as scorer:
+    config = source_config(name, overrides)
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ValueError(
+            f"--out {out}: there is no folder {out.absolute().parent}. Make it first."
+        )
+    with (
+        Console(config.log.console, 1) as console,
+        build_scorer(config.scorer, []) as scorer,
+    ):
         source = open_source(name, overrides)
         e = source.config.evaluation
         problems = problems_of(

@@ -23,13 +23,13 @@ TIMING_PREFIXES = ("timing_s/", "perf/")
 GLOSSARY: dict[str, str] = {
     # Reward. Shares are of the groups or rows of the step.
     "reward": "Mean weighted sum of rewards over the rows that did not abstain.",
-    "reward_std": "Mean over groups of the standard deviation of the summed reward.",
+    "reward_std": "Standard deviation of the summed reward over the rows of the step.",
     "rewards/{name}/mean": "Mean of one reward over the rows that did not abstain.",
     "rewards/{name}/std": "Standard deviation of one reward over the same rows.",
     "rewards/{name}/abstained": "Share of rows in which this reward abstained.",
     "frac_reward_zero_std": "Share of groups with all rewards equal (dead groups).",
-    "frac_reward_all_zero": "Share of groups in which no row earned any reward.",
-    "frac_reward_all_one": "Share of groups in which every row earned full reward.",
+    "frac_reward_all_zero": "Share of groups in which every judged row is wrong.",
+    "frac_reward_all_one": "Share of groups in which every judged row is correct.",
     "frac_reward_mixed": "Share of groups with both correct and wrong rows.",
     "exact_match": "Share of sampled rows judged correct.",
     "error_class/{name}": "Share of rows that the judge put in this class.",

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 
 from jaxgrpo.config import Config, ModelConfig, PromptConfig
 from jaxgrpo.device.model.architecture import PRESETS, Architecture
@@ -114,13 +113,45 @@ def load_policy(model: ModelConfig, prompt: PromptConfig) -> Policy:
     )
 
 
+def load_reference(config: Config) -> Policy | None:
+    """The model of `evaluation.reference`, or None where there is none.
+
+    Raises:
+      ValueError: As `load_policy`; early, before anything is trained.
+    """
+    source = config.evaluation.reference
+    if not source:
+        return None
+    model = config.model.model_copy(
+        update={"checkpoint": source, "preset": "", "tokenizer": ""}
+    )
+    reference = load_policy(model, config.prompt)
+    check_lengths(config, reference)
+    return reference
+
+
+def check_lengths(config: Config, policy: Policy) -> None:
+    """Refuses prompts and completions that the model was not made for.
+
+    Raises:
+      ValueError: If prompt and completion may exceed the model's positions.
+    """
+    prompt, new = config.prompt.max_prompt_tokens, config.sampling.max_new_tokens
+    limit = policy.architecture.max_positions
+    if prompt + new > limit:
+        raise ValueError(
+            f"prompt.max_prompt_tokens {prompt} + sampling.max_new_tokens {new} = "
+            f"{prompt + new} exceeds the model's {limit} positions. Lower one of them."
+        )
+
+
 def initial_weights(policy: Policy, config: Config) -> Params:
     """The weights that a run starts from: loaded, or random from the run's seed."""
     if policy.weights_folder is None:
         key = jax.random.fold_in(jax.random.key(config.run.seed), PURPOSE_INIT)
         return initial_params(policy.architecture, key)
-    loaded = load_params(policy.weights_folder, policy.architecture)
-    return jax.tree.map(jnp.asarray, loaded)
+    # On the host: the caller lays them out, and no single device has to hold them all.
+    return load_params(policy.weights_folder, policy.architecture)
 
 
 def _preset(name: str) -> Architecture:

@@ -22,7 +22,10 @@ from typing import IO, Any, Self
 from jaxgrpo.config_toml import toml_document, toml_value
 
 GROWING_FIELD = "run.num_steps"
-"""The one field that may change, upwards, when a run continues."""
+"""May change, upwards, when a run continues. A decaying learning rate then follows the
+new length from there on."""
+FREE_FIELDS = ("log.", "checkpoint.", "scorer.num_workers", "evaluation.reference")
+"""Beginnings of the names of fields that change no result, and may differ."""
 
 _PACKAGES = (
     "jaxgrpo", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy",
@@ -72,8 +75,8 @@ class RunFolder:
     def adopt_config(self, config: Mapping[str, Any]) -> None:
         """Stores a new run's configuration; refuses one that differs from the stored.
 
-        `run.num_steps` may grow. A finished run is then unfinished again; its summary
-        is kept as `summary_NUM_STEPS_steps.json`.
+        `run.num_steps` may grow, and FREE_FIELDS may differ. A finished run that grows
+        is unfinished again; its summary is kept as `summary_NUM_STEPS_steps.json`.
 
         Args:
           config: Resolved configuration as plain data.
@@ -86,16 +89,16 @@ class RunFolder:
         # Compare what a file can say: a tuple reads back as a list.
         new = tomllib.loads(toml_document(config))
         if path.exists():
-            stored = tomllib.loads(path.read_text(encoding="utf-8"))
+            stored = _stored(path)
             differing = _differences(_fields(stored), _fields(new))
             if not differing:
                 return
             self._refuse_unless_growing(differing)
-            if self.is_finished:
+            if self.is_finished and GROWING_FIELD in differing:
                 num_steps = differing[GROWING_FIELD][0]
                 name = f"summary_{num_steps}_steps.json"
                 os.replace(self.path / "summary.json", self.path / name)
-        _write_whole(path, toml_document(config))
+        write_whole(path, toml_document(config))
 
     def read_summary(self) -> dict[str, Any]:
         """Returns the result of a finished run."""
@@ -108,7 +111,7 @@ class RunFolder:
           summary: Plain data. NaN and infinity, which JSON lacks, become null.
         """
         text = json.dumps(_finite(summary), indent=2, allow_nan=False)
-        _write_whole(self.path / "summary.json", text + "\n")
+        write_whole(self.path / "summary.json", text + "\n")
 
     def _refuse_unless_growing(self, differing: Mapping[str, tuple[Any, Any]]) -> None:
         for name, (old, new) in differing.items():
@@ -145,6 +148,16 @@ def environment(devices: Sequence[str]) -> dict[str, Any]:
         "git_commit": commit,
         "git_is_clean": None if commit is None else changes == "",
     }
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} is no valid TOML: {error}. Repair it, or choose another folder "
+            "with --run DIR."
+        ) from None
 
 
 def _locked(path: Path) -> IO[str]:
@@ -209,7 +222,8 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that it is there whole or not at all, also after a crash."""
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)

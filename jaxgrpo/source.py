@@ -10,7 +10,7 @@ from jaxgrpo import checkpoint
 from jaxgrpo.config import Config
 from jaxgrpo.config_loading import config_of_checkpoint, load_config
 from jaxgrpo.device.model.decoder import Params, initial_params
-from jaxgrpo.policy import Policy, initial_weights, load_policy
+from jaxgrpo.policy import Policy, check_lengths, initial_weights, load_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,19 @@ class Source:
     params: Params
     step: int
     """Updates of the run it stems from; 0 for a checkpoint folder."""
+
+
+def source_config(name: str, overrides: list[str]) -> Config:
+    """The configuration to use a model with: its run's, or the defaults. Loads no jax.
+
+    Args:
+      name: As for `open_source`.
+      overrides: Changes to it.
+    """
+    path = Path(name).expanduser() / "config.toml"
+    if path.is_file():
+        return load_config(path, overrides)
+    return config_of_checkpoint(name, overrides)
 
 
 def open_source(name: str, overrides: list[str]) -> Source:
@@ -37,12 +50,14 @@ def open_source(name: str, overrides: list[str]) -> Source:
     """
     folder = Path(name).expanduser()
     if not (folder / "config.toml").is_file():
-        config = config_of_checkpoint(name, overrides)
+        config = source_config(name, overrides)
         policy = load_policy(config.model, config.prompt)
-        params = initial_weights(policy, config)
+        check_lengths(config, policy)
+        params = jax.tree.map(jnp.asarray, initial_weights(policy, config))
         return Source(config=config, policy=policy, params=params, step=0)
-    config = load_config(folder / "config.toml", overrides)
+    config = source_config(name, overrides)
     policy = load_policy(config.model, config.prompt)
+    check_lengths(config, policy)
     saved = folder / "checkpoints"
     step = checkpoint.latest_step(saved) if saved.is_dir() else None
     if step is None:

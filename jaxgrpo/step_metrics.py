@@ -2,10 +2,66 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from jaxgrpo.host.records import Group, Score
+from jaxgrpo.host.records import Group, Prompt, Score
+
+
+@dataclass(kw_only=True)
+class Counters:
+    """Totals since the run began; saved with every checkpoint."""
+
+    num_tokens: int = 0
+    """Prompt and completion tokens."""
+    num_problems: int = 0
+    dropped_prompts: int = 0
+    """Prompts left out because they are too long."""
+    wall_s: float = 0.0
+    """Seconds, interruptions taken out."""
+
+    def add(
+        self, prompts: Sequence[Prompt], groups: Sequence[Group]
+    ) -> dict[str, float]:
+        """Counts a step's work, and returns the totals as metrics.
+
+        Args:
+          prompts: One per problem of the step.
+          groups: What was sampled for them.
+        """
+        self.num_problems += len(prompts)
+        self.num_tokens += sum(len(prompt.token_ids) for prompt in prompts)
+        self.num_tokens += num_sampled(groups)
+        return {
+            "num_tokens": self.num_tokens,
+            "num_problems": self.num_problems,
+            "dropped_prompts": self.dropped_prompts,
+        }
+
+
+def num_sampled(groups: Sequence[Group]) -> int:
+    """Completion tokens of the groups."""
+    return sum(len(c.token_ids) for group in groups for c in group.completions)
+
+
+def warnings_of(metrics: Mapping[str, float], *, gap_limit: float) -> list[str]:
+    """What in a step's metrics asks for attention, a line each.
+
+    Args:
+      metrics: Of the step.
+      gap_limit: Largest mean |log-prob sampler - trainer| to be silent about, nats.
+    """
+    texts = []
+    gap = metrics["sampling/sampling_logp_difference/mean"]
+    if gap > gap_limit:
+        texts.append(
+            f"sampler and trainer differ by {gap:.2g} nats per token, more than "
+            f"log.sampler_gap_warning {gap_limit:.2g}."
+        )
+    if metrics["update_skipped"]:
+        texts.append("loss or gradient was not finite; the update was left out.")
+    return texts
 
 
 def total_rewards(groups: Sequence[Group], weights: Mapping[str, float]) -> np.ndarray:
@@ -63,30 +119,38 @@ def reward_metrics(
     totals = total_rewards(groups, weights)
     metrics["reward"] = _mean(totals[~np.isnan(totals)])
     metrics["abstained_rollouts"] = float(np.isnan(totals).sum())
-    spreads = [_std(kept) for kept in _kept_totals(groups, weights) if len(kept)]
-    metrics["reward_std"] = _mean(np.array(spreads))
+    metrics["reward_std"] = _std(totals[~np.isnan(totals)])
     return metrics
 
 
 def dead_group_metrics(
     groups: Sequence[Group], weights: Mapping[str, float]
 ) -> dict[str, float]:
-    """Shares of groups that cannot teach: all rewards equal, all zero, all full.
+    """Shares of groups that cannot teach.
 
-    Full is the sum of the positive weights, what rewards of at most 1 add up to.
+    `frac_reward_zero_std` is of the groups whose weighted rewards are all equal. All
+    wrong, mixed and all correct come from raw verdicts, so that no reward, weight or
+    scaling moves them; rows without a verdict are left out, and groups without any.
     """
-    # Summed as a row's rewards are: rounded once.
-    full = math.fsum(weight for weight in weights.values() if weight > 0)
     kept = _kept_totals(groups, weights)
+    judged = [
+        [s.verdict.is_correct for s in group.scores if is_judged(s)]  # type: ignore[union-attr]
+        for group in groups
+    ]
+    verdicts = [flags for flags in judged if flags]
     return {
         "frac_reward_zero_std": _share(
-            [len(k) == 0 or float(np.ptp(k)) == 0.0 for k in kept]
+            [float(np.ptp(k)) == 0.0 for k in kept if k.size]
         ),
-        "frac_reward_all_zero": _share([len(k) > 0 and not k.any() for k in kept]),
-        "frac_reward_all_one": _share(
-            [len(k) > 0 and bool(np.all(k == full)) for k in kept]
-        ),
+        "frac_reward_all_zero": _share([not any(flags) for flags in verdicts]),
+        "frac_reward_mixed": _share([any(f) and not all(f) for f in verdicts]),
+        "frac_reward_all_one": _share([all(flags) for flags in verdicts]),
     }
+
+
+def is_judged(score: Score) -> bool:
+    """Whether there is a verdict on the completion, not only on our own failure."""
+    return score.verdict is not None and score.verdict.status != "INFRA"
 
 
 def completion_metrics(groups: Sequence[Group]) -> dict[str, float]:

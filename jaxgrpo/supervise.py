@@ -2,9 +2,9 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -18,6 +18,7 @@ from jaxgrpo.assembly import (
     problems_of,
 )
 from jaxgrpo.checkpoint import Checkpointer
+from jaxgrpo.conclusion import say_setting
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
 from jaxgrpo.device.mesh import placed_like
@@ -28,10 +29,13 @@ from jaxgrpo.device.supervised import (
     supervised_update,
 )
 from jaxgrpo.evaluate import Evaluation, evaluate
+from jaxgrpo.host.records import Problem
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.imitation import ExampleStream
 from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
-from jaxgrpo.policy import Policy, initial_weights, load_policy
+from jaxgrpo.policy import Policy, check_lengths, initial_weights, load_policy
+from jaxgrpo.report.curves import write_curves
+from jaxgrpo.report.evaluation_chart import write_evaluation
 from jaxgrpo.run_folder import RunFolder, environment
 
 EXPORT_DTYPE = "float16"
@@ -49,56 +53,86 @@ class _Tools:
     checkpointer: Checkpointer
     log: MetricLog
     console: Console
-    problems: Any
-    validation: Any
+    problems: Sequence[Problem]
+    validation: Sequence[Problem]
+    begun_s: float
+    """Clock when the run began, interruptions taken out."""
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds that the run has taken so far."""
+        return time.monotonic() - self.begun_s
 
 
 def train_supervised(config: Config, folder: Path) -> None:
     """Runs all phases, or continues where the folder's last checkpoint stands."""
+    begun_s = time.monotonic()
     with (
         RunFolder(folder) as run,
-        build_scorer(config.scorer, ["exact"]) as scorer,
-        Checkpointer(
-            run.checkpoints,
-            every_steps=config.checkpoint.every_steps,
-            keep=config.checkpoint.keep,
-        ) as checkpointer,
         Console(config.log.console, _num_steps(config)) as console,
     ):
         run.adopt_config(config.model_dump(mode="json"))
         if run.is_finished:
             console.note(f"{folder} holds a finished run: see {folder}/summary.json.")
+            console.table(run.read_summary()["evaluations"])
             return
-        policy = load_policy(config.model, config.prompt)
-        latest = checkpointer.latest_step()
-        with MetricLog(
-            folder,
-            wandb_mode=config.log.wandb,
-            project=config.log.wandb_project,
-            config=config.model_dump(mode="json"),
-            resume_step=latest,
-            notify=console.note,
-        ) as log:
-            tools = _Tools(
-                config=config,
-                policy=policy,
-                run=run,
-                scorer=scorer,
-                checkpointer=checkpointer,
-                log=log,
-                console=console,
-                problems=problems_of(config.data, config.data.split),
-                validation=problems_of(
-                    config.data,
-                    "validation",
-                    limit=config.evaluation.num_validation_problems,
-                ),
-            )
-            _run_stages(tools, latest)
+        with (
+            build_scorer(config.scorer, ["exact"]) as scorer,
+            Checkpointer(
+                run.checkpoints,
+                every_steps=config.checkpoint.every_steps,
+                keep=config.checkpoint.keep,
+            ) as checkpointer,
+        ):
+            _train_in(config, run, console, scorer, checkpointer, begun_s)
+
+
+def _train_in(
+    config: Config,
+    run: RunFolder,
+    console: Console,
+    scorer: Scorer,
+    checkpointer: Checkpointer,
+    begun_s: float,
+) -> None:
+    """Loads policy and problems, and runs the phases that are left."""
+    policy = load_policy(config.model, config.prompt)
+    check_lengths(config, policy)
+    report = console.counter("preparing problems")
+    problems = problems_of(config.data, config.data.split, report=report)
+    validation = problems_of(
+        config.data, "validation", limit=config.evaluation.num_validation_problems
+    )
+    latest = checkpointer.latest_step()
+    loop = {} if latest is None else checkpointer.loop_state(latest)
+    with MetricLog(
+        run.path,
+        wandb_mode=config.log.wandb,
+        project=config.log.wandb_project,
+        config=config.model_dump(mode="json"),
+        wandb_id=loop.get("wandb_id"),
+        resume_step=latest,
+        notify=console.note,
+    ) as log:
+        tools = _Tools(
+            config=config,
+            policy=policy,
+            run=run,
+            scorer=scorer,
+            checkpointer=checkpointer,
+            log=log,
+            console=console,
+            problems=problems,
+            validation=validation,
+            # As if the run had begun this long ago and never stopped.
+            begun_s=begun_s - loop.get("wall_s", 0.0),
+        )
+        say_setting(policy, scorer, log, console)
+        _run_stages(tools, latest)
 
 
 def _run_stages(tools: _Tools, latest: int | None) -> None:
-    config, started = tools.config, time.monotonic()
+    config = tools.config
     params = initial_weights(tools.policy, config)
     first_step, evaluations = 0, {}
     for index, stage in enumerate(config.supervised.stages):
@@ -126,17 +160,20 @@ def _run_stages(tools: _Tools, latest: int | None) -> None:
             evaluations[stage.name] = json.loads(
                 (_export(tools, stage.name) / "evaluation.json").read_text()
             )
+    table = tools.console.table(evaluations, title=f"{config.evaluation.split} split")
+    (tools.run.path / "evaluation.md").write_text(table + "\n")
+    write_curves(tools.run.path)
+    write_evaluation(tools.run.path, evaluations)
     tools.run.write_summary(
         {
             "evaluations": evaluations,
-            "wall_s": time.monotonic() - started,
+            "wall_s": tools.wall_s,
             "num_steps": first_step,
             "resumed_from": latest,
             "seed": config.run.seed,
             **environment([str(device) for device in jax.devices()]),
         }
     )
-    tools.console.table(evaluations)
 
 
 def _run_stage(
@@ -183,7 +220,11 @@ def _run_stage(
                 made,
                 made == last_step,
                 state,
-                lambda: {"examples": examples.state_dict()},
+                lambda: {
+                    "examples": examples.state_dict(),
+                    "wandb_id": tools.log.wandb_id,
+                    "wall_s": tools.wall_s,
+                },
             )
     return state
 

@@ -24,6 +24,7 @@ from jaxgrpo.assembly import (
     build_scorer,
     export_checkpoint,
     initial_state,
+    placed_weights,
     problems_of,
     update_settings,
 )
@@ -45,20 +46,33 @@ from jaxgrpo.conclusion import (
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
 from jaxgrpo.device.mesh import placed_like
+from jaxgrpo.device.model.decoder import Params
 from jaxgrpo.device.records import Rollouts, TrainState
 from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN
 from jaxgrpo.device.sampling.sample import sample
 from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
-from jaxgrpo.evaluate import Evaluation, evaluate, score_groups
+from jaxgrpo.evaluate import Evaluation, check_errors, evaluate, score_groups
 from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.regroup import Regrouper, regroup
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
-from jaxgrpo.policy import Policy, initial_weights, load_policy
+from jaxgrpo.policy import (
+    Policy,
+    check_lengths,
+    initial_weights,
+    load_policy,
+    load_reference,
+)
 from jaxgrpo.problems.stream import ProblemStream
 from jaxgrpo.rollout_table import drop_after, write_rollouts
 from jaxgrpo.run_folder import RunFolder
-from jaxgrpo.step_metrics import error_share, group_metrics, total_rewards
+from jaxgrpo.step_metrics import (
+    Counters,
+    group_metrics,
+    num_sampled,
+    total_rewards,
+    warnings_of,
+)
 from jaxgrpo.stopwatch import Stopwatch
 
 
@@ -75,16 +89,6 @@ def train(config: Config, run_folder: Path) -> None:
         train_supervised(config, run_folder)
     else:
         train_grpo(config, run_folder)
-
-
-@dataclass(kw_only=True)
-class _Counters:
-    """Totals since the run began; saved with every checkpoint."""
-
-    num_tokens: int = 0
-    num_problems: int = 0
-    dropped_prompts: int = 0
-    wall_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +109,13 @@ class _Run:
     checkpointer: Checkpointer
     log: MetricLog
     console: Console
+    reference: Policy | None
+    """Model whose evaluation is shown beside the result."""
+    num_available: int
+    """Problems of the training split."""
     begun_s: float
     """Clock when this process began the run."""
-    counters: _Counters = field(default_factory=_Counters)
+    counters: Counters = field(default_factory=Counters)
 
 
 def train_grpo(config: Config, folder: Path) -> None:
@@ -146,6 +154,8 @@ def _train_in(
 ) -> None:
     """Loads policy and problems, restores what the folder holds, and runs the steps."""
     policy = load_policy(config.model, config.prompt)
+    check_lengths(config, policy)
+    reference = load_reference(config)
     report = console.counter("preparing problems")
     source = problems_of(config.data, config.data.split, report=report)
     optimizer = build_optimizer(config.optimizer, num_updates=config.num_updates)
@@ -186,6 +196,8 @@ def _train_in(
             checkpointer=checkpointer,
             log=log,
             console=console,
+            reference=reference,
+            num_available=len(source),
             begun_s=begun_s,
         )
         _restore_loop(run, loop)
@@ -195,7 +207,7 @@ def _train_in(
 
 def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
     config, already_s = run.config, run.counters.wall_s
-    before = _evaluated(run, state, "before", step=0)
+    before = _evaluated_before(run, state, first_step)
     num_steps = config.run.num_steps
     for step in range(first_step, num_steps):
         state, metrics = _step(run, state, step)
@@ -213,9 +225,16 @@ def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
         run.checkpointer.save_if_due(
             made, made == num_steps, state, lambda: _loop_state(run)
         )
-    after = _evaluated(run, state, "after", step=num_steps)
+    after = _evaluated(run, state.params, run.policy, "after", step=num_steps)
+    evaluations = {"before": before, "after": after}
+    if run.reference is not None:
+        weights = initial_weights(run.reference, config)
+        evaluations["reference"] = _evaluated(
+            run, placed_weights(weights, run.reference, config), run.reference,
+            "reference", step=0,
+        )  # fmt: skip
     run.counters.wall_s = already_s + time.monotonic() - run.begun_s
-    _finish(run, state, {"before": before, "after": after}, resumed_from=first_step)
+    _finish(run, state, evaluations, resumed_from=first_step)
 
 
 def _step(
@@ -229,7 +248,7 @@ def _step(
     clock.lap("sample")
     completed = sampled_groups(run.policy, problems, prompts, rollouts)
     scored = score_groups(run.scorer, completed)
-    _check_errors(run, error_share(scored))
+    check_errors(scored, run.config.scorer.max_error_share)
     groups = regroup(scored, run.regroupers)
     clock.lap("score")
     state, update_metrics, outputs = _updated(run, state, step, groups)
@@ -245,9 +264,11 @@ def _step(
     )
     clock.lap("write")
     metrics = update_metrics | group_metrics(scored, run.weights)
-    metrics |= _progress(run, prompts, scored, len(groups))
-    _warn_of_gap(run, step + 1, metrics)
-    return state, metrics | clock.metrics(_num_sampled(scored))
+    metrics |= run.counters.add(prompts, scored)
+    metrics["dropped_groups"] = len(scored) - len(groups)
+    for text in warnings_of(metrics, gap_limit=run.config.log.sampler_gap_warning):
+        run.console.warn(f"step {step + 1}: {text}")
+    return state, metrics | clock.metrics(num_sampled(scored))
 
 
 def _sampled(
@@ -326,8 +347,16 @@ def _next_prompts(run: _Run) -> tuple[list[Problem], list[Prompt]]:
     """The next Q problems whose prompts fit, with their prompts."""
     problems: list[Problem] = []
     prompts: list[Prompt] = []
+    num_drawn = 0
     while len(prompts) < run.config.sampling.problems_per_step:
+        if num_drawn > run.num_available and not prompts:
+            raise ValueError(
+                f"none of the {run.num_available} training prompts fits in "
+                f"prompt.max_prompt_tokens {run.config.prompt.max_prompt_tokens}. "
+                "Raise it."
+            )
         (problem,) = next(run.problems)
+        num_drawn += 1
         prompt = run.policy.encode(problem)
         if len(prompt.token_ids) > run.config.prompt.max_prompt_tokens:
             run.counters.dropped_prompts += 1
@@ -337,61 +366,22 @@ def _next_prompts(run: _Run) -> tuple[list[Problem], list[Prompt]]:
     return problems, prompts
 
 
-def _progress(
-    run: _Run, prompts: Sequence[Prompt], scored: Sequence[Group], num_kept: int
-) -> dict[str, float]:
-    """Counts the step's work, and returns the totals since the run began."""
-    counters = run.counters
-    counters.num_problems += len(prompts)
-    counters.num_tokens += sum(len(prompt.token_ids) for prompt in prompts)
-    counters.num_tokens += _num_sampled(scored)
-    return {
-        "num_tokens": counters.num_tokens,
-        "num_problems": counters.num_problems,
-        "dropped_prompts": counters.dropped_prompts,
-        "dropped_groups": len(scored) - num_kept,
-    }
-
-
-def _num_sampled(groups: Sequence[Group]) -> int:
-    return sum(len(c.token_ids) for group in groups for c in group.completions)
-
-
-def _check_errors(run: _Run, share: float) -> None:
-    limit = run.config.scorer.max_error_share
-    if share > limit:
-        raise RuntimeError(
-            f"{share:.0%} of the step's rows could not be scored, more than "
-            f"scorer.max_error_share {limit:.0%}. Look at abstain reasons in the "
-            "rollouts table and at `jaxgrpo doctor`."
-        )
-
-
-def _warn_of_gap(run: _Run, step: int, numbers: dict[str, float]) -> None:
-    gap = numbers["sampling/sampling_logp_difference/mean"]
-    limit = run.config.log.sampler_gap_warning
-    if gap > limit:
-        run.console.warn(
-            f"step {step}: sampler and trainer differ by {gap:.2g} nats per token, "
-            f"more than log.sampler_gap_warning {limit:.2g}."
-        )
-    if numbers["update_skipped"]:
-        run.console.warn(
-            f"step {step}: loss or gradient was not finite; the update was left out."
-        )
-
-
-def _evaluated(run: _Run, state: TrainState, name: str, *, step: int) -> Evaluation:
+def _evaluated(
+    run: _Run, params: Params, policy: Policy, name: str, *, step: int
+) -> Evaluation:
     return kept_evaluation(
-        run.folder.path,
-        name,
-        state.params,
-        run.policy,
-        run.scorer,
-        run.config,
-        run.console,
+        run.folder.path, name, params, policy, run.scorer, run.config, run.console,
         step=step,
-    )
+    )  # fmt: skip
+
+
+def _evaluated_before(run: _Run, state: TrainState, first_step: int) -> Evaluation:
+    """The evaluation of the first weights, also where its file was lost meanwhile."""
+    params = state.params
+    if first_step and not (run.folder.path / "evaluation_before.json").exists():
+        weights = initial_weights(run.policy, run.config)
+        params = placed_weights(weights, run.policy, run.config)
+    return _evaluated(run, params, run.policy, "before", step=0)
 
 
 def _finish(

@@ -127,11 +127,11 @@ policy
 assembly
 batching
 imitation
-evaluate
-supervise
 doctor
 step_metrics
+evaluate
 conclusion
+supervise
 source
 sample
 measure

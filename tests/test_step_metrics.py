@@ -11,6 +11,7 @@ import pytest
 
 from jaxgrpo.device.model.architecture import PRESETS as ARCHITECTURES
 from jaxgrpo.device.model.decoder import initial_params
+from jaxgrpo.device.objective import metrics as device_metrics
 from jaxgrpo.device.objective.advantages import group_advantages, weighted_reward
 from jaxgrpo.device.objective.presets import PRESETS, resolve_objective
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
@@ -31,6 +32,7 @@ from jaxgrpo.step_metrics import (
     dead_group_metrics,
     error_share,
     group_metrics,
+    is_judged,
     reward_metrics,
     total_rewards,
 )
@@ -107,13 +109,12 @@ def test_statistics_of_a_reward_leave_abstentions_out():
     assert metrics["rewards/exact/std"] == pytest.approx(math.sqrt(0.5))
     assert metrics["rewards/exact/abstained"] == 0.5
     assert metrics["rewards/similarity/abstained"] == 0.0
-    assert metrics["reward_std"] == 0.0  # one row a group is left
 
 
-def test_reward_std_is_the_mean_over_groups_that_have_rows():
+def test_reward_std_is_pooled_over_rows():
     spread = group_of(score(1.0), score(0.0))
     metrics = reward_metrics([spread, DEAD, ABSENT], WEIGHTS)
-    assert metrics["reward_std"] == pytest.approx(math.sqrt(0.5) / 2)
+    assert metrics["reward_std"] == pytest.approx(np.std([1, 0, 0, 0], ddof=1))
 
 
 def test_a_step_in_which_all_abstain_has_no_reward():
@@ -132,16 +133,36 @@ def test_shares_of_dead_groups_are_of_groups_not_of_rows():
     assert metrics == {
         "frac_reward_zero_std": 0.5,
         "frac_reward_all_zero": 0.25,
-        "frac_reward_all_one": 0.25,
+        "frac_reward_mixed": 0.25,
+        "frac_reward_all_one": 0.5,
     }
 
 
-def test_a_group_is_dead_whatever_the_abstaining_rows_would_say():
+def test_unjudged_rows_and_groups_are_left_out_of_the_shares():
     group = group_of(score(1.0, 1.0), INFRA, score(1.0, 1.0))
     metrics = dead_group_metrics([group, ABSENT], WEIGHTS)
     assert metrics["frac_reward_zero_std"] == 1.0
-    assert metrics["frac_reward_all_one"] == 0.5
+    assert metrics["frac_reward_all_one"] == 1.0
     assert metrics["frac_reward_all_zero"] == 0.0
+
+
+def test_host_and_device_define_the_same_shares():
+    groups = [MIXED, DEAD, FULL, group_of(score(0.0, 0.3), INFRA, score(1.0, 0.3))]
+    scores = [s for group in groups for s in group.scores]
+    ids_B = jnp.array([i for i, group in enumerate(groups) for _ in group.scores])
+    is_judged_B = jnp.array([is_judged(s) for s in scores])
+    is_exact_B = jnp.array(
+        [s.verdict is not None and s.verdict.is_correct for s in scores]
+    )
+    rewards_BR = jnp.array([list(s.rewards.values()) for s in scores])
+    total_B, is_counted_B = weighted_reward(
+        rewards_BR, jnp.array(list(WEIGHTS.values())), jnp.ones(len(scores), bool)
+    )
+    on_device = device_metrics.dead_group_metrics(is_exact_B, ids_B, is_judged_B)
+    on_device |= device_metrics.reward_metrics(total_B, ids_B, is_counted_B)
+    on_host = dead_group_metrics(groups, WEIGHTS) | reward_metrics(groups, WEIGHTS)
+    for name, value in on_device.items():
+        assert on_host[name] == pytest.approx(float(value), abs=1e-6), name
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
@@ -157,24 +178,6 @@ def test_dead_groups_are_those_without_an_advantage(scale):
     is_dead = [not np.any(advantages_B[ids_B == i]) for i in range(len(groups))]
     metrics = dead_group_metrics(groups, WEIGHTS)
     assert metrics["frac_reward_zero_std"] == np.mean(is_dead) == 0.75
-
-
-def test_full_reward_is_recognised_for_weights_that_do_not_add_up_exactly():
-    weights = {f"r{index}": 0.1 for index in range(10)}
-    full = Score(rewards=dict.fromkeys(weights, 1.0))
-    assert sum(weights.values()) != math.fsum(weights.values())
-    assert dead_group_metrics([group_of(full, full)], weights) == {
-        "frac_reward_zero_std": 1.0,
-        "frac_reward_all_zero": 0.0,
-        "frac_reward_all_one": 1.0,
-    }
-
-
-def test_a_penalty_does_not_raise_what_counts_as_full():
-    weights = {"exact": 1.0, "penalty": -0.5}
-    clean = Score(rewards={"exact": 1.0, "penalty": 0.0})
-    metrics = dead_group_metrics([group_of(clean, clean)], weights)
-    assert metrics["frac_reward_all_one"] == 1.0
 
 
 # Completions and verdicts

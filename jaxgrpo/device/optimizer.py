@@ -7,10 +7,14 @@ layers a norm's scale is a matrix too.
 from typing import Any, Literal, cast
 
 import jax
+import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float
 from optax.contrib import MuonDimensionNumbers
 
 from jaxgrpo.device.model.decoder import Params
+from jaxgrpo.device.placement import kept_in_place
+from jaxgrpo.device.records import TrainState
 
 # Stacked matrices of a layer: axis 0 is L; the input and output dims follow.
 _MATRIX_DIMS = {
@@ -131,3 +135,40 @@ def is_matrix(params: Params) -> Any:
     return jax.tree_util.tree_map_with_path(
         lambda path, _: path[-1].key in _MATRIX_DIMS, params
     )
+
+
+def apply_gradients(
+    state: TrainState,
+    loss: Float[Array, ""],
+    grads: Any,
+    optimizer: optax.GradientTransformation,
+) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
+    """The state after an update, or the same state if anything is not finite.
+
+    Args:
+      state: Before the update.
+      loss: Its value decides together with the gradient's norm.
+      grads: Tree like the parameters.
+      optimizer: What turns gradients into updates.
+
+    Returns:
+      The new state (`step` counts attempts) and `grad_norm`, `update_skipped`.
+    """
+    grad_norm = optax.tree.norm(grads)
+    is_finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
+    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+
+    def keep_if_finite(new: Array, old: Array) -> Array:
+        return jnp.where(is_finite, new, old)
+
+    new_state = TrainState(
+        step=state.step + 1,
+        params=kept_in_place(jax.tree.map(keep_if_finite, params, state.params)),
+        opt_state=kept_in_place(
+            jax.tree.map(keep_if_finite, opt_state, state.opt_state)
+        ),
+        ref_params=state.ref_params,
+    )
+    skipped = (~is_finite).astype(jnp.float32)
+    return new_state, {"grad_norm": grad_norm, "update_skipped": skipped}

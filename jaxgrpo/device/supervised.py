@@ -1,7 +1,7 @@
 """The supervised step: imitate reference completions, one jitted update."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from jaxgrpo.device.head import token_logprobs
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.decoder import Params, bind, forward_prompts
-from jaxgrpo.device.placement import kept_in_place
+from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.records import Prompts, TrainState
 
 
@@ -73,43 +73,6 @@ def supervised_update(
     (loss, num_tokens), grads = jax.value_and_grad(loss_fn, has_aux=True)(state.params)
     state, update_metrics = apply_gradients(state, loss, grads, optimizer)
     return state, {"loss": loss, "num_tokens": num_tokens} | update_metrics
-
-
-def apply_gradients(
-    state: TrainState,
-    loss: Float[Array, ""],
-    grads: Any,
-    optimizer: optax.GradientTransformation,
-) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
-    """The state after an update, or the same state if anything is not finite.
-
-    Args:
-      state: Before the update.
-      loss: Its value decides together with the gradient's norm.
-      grads: Tree like the parameters.
-      optimizer: What turns gradients into updates.
-
-    Returns:
-      The new state (`step` counts attempts) and `grad_norm`, `update_skipped`.
-    """
-    grad_norm = optax.tree.norm(grads)
-    is_finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
-    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    params = optax.apply_updates(state.params, updates)
-
-    def keep_if_finite(new: Array, old: Array) -> Array:
-        return jnp.where(is_finite, new, old)
-
-    new_state = TrainState(
-        step=state.step + 1,
-        params=kept_in_place(jax.tree.map(keep_if_finite, params, state.params)),
-        opt_state=kept_in_place(
-            jax.tree.map(keep_if_finite, opt_state, state.opt_state)
-        ),
-        ref_params=state.ref_params,
-    )
-    skipped = (~is_finite).astype(jnp.float32)
-    return new_state, {"grad_norm": grad_norm, "update_skipped": skipped}
 
 
 def _loss(

@@ -32,9 +32,9 @@ from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.objective.metrics import Mean, extremes, finish_metrics
 from jaxgrpo.device.objective.presets import Objective
+from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
-from jaxgrpo.device.supervised import apply_gradients
 
 
 class UpdateSettings(NamedTuple):
