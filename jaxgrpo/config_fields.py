@@ -46,7 +46,7 @@ def config_fields() -> tuple[ConfigField, ...]:
     Example:
       >>> field = config_fields()[1]
       >>> field.name, field.expected, field.default
-      ('run.seed', 'integer >= 0', '0')
+      ('run.seed', 'integer >= 0 and < 4294967296', '0')
     """
     return tuple(_fields_below("", config_schema()))
 
