@@ -41,6 +41,13 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+# The same examples in every run: a test passes or fails by the code, not by luck.
+# `HYPOTHESIS_PROFILE=explore pytest` draws new ones.
+settings.register_profile("repeat", derandomize=True, print_blob=True)
+settings.register_profile("explore", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 collect_ignore_glob = ["golden/make_*.py"]
 """Scripts that need torch or TRL; run by hand, their results are stored."""

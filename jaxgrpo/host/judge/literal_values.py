@@ -62,7 +62,7 @@ def read_literal(text: str) -> object:
     Understood are Python's literals of None, bool, int, float, complex, str, bytes and
     of tuples, lists, dicts and sets of them; what `repr` writes for `nan`, `inf`,
     `set()` and frozensets; and JSON's names true, false, null, NaN and Infinity.
-    Surrounding whitespace is ignored. Comments, operators, calls, f-strings and
+    Surrounding whitespace is ignored. Comments, operators, calls, f-strings, `...` and
     triple-quoted strings are no literals.
 
     Args:

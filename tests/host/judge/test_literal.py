@@ -218,7 +218,13 @@ def test_reads_what_python_reads(text: str):
         return
     if '"""' in text or "'''" in text or "\n" in text.strip():
         return  # beyond what is read here
+    if "Ellipsis" in repr(expected):
+        return  # no plain value; no `repr` is written `...`
     assert is_same_value(read_literal(text), expected)
+
+
+def test_three_dots_are_no_literal():
+    assert class_of("...", "Ellipsis") == NOT_ONE_LITERAL
 
 
 @given(VALUES)
