@@ -36,7 +36,7 @@ from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
 from jaxgrpo.policy import Policy, check_lengths, initial_weights, load_policy
 from jaxgrpo.report.curves import write_curves
 from jaxgrpo.report.evaluation_chart import write_evaluation
-from jaxgrpo.run_folder import RunFolder, environment
+from jaxgrpo.run_folder import RunFolder, environment, write_whole
 
 EXPORT_DTYPE = "float16"
 """Of exported weights: half the size, and 8 times finer than bfloat16."""
@@ -300,7 +300,7 @@ def _finish_stage(tools: _Tools, name: str, state: TrainState) -> Evaluation:
         step=int(state.step),
         with_samples=True,
     )
-    (folder / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n")
+    write_whole(folder / "evaluation.json", json.dumps(result, indent=2) + "\n")
     exact = result["exact_match"]
     tools.console.note(
         f"{name}: exact match {exact['value']:.3f} (se {exact['se']:.3f}), "
