@@ -1,8 +1,8 @@
 """From the tables of a configuration to the objects and settings of a run."""
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
+from jaxgrpo.checkpoint import Checkpointer, LoopState
 from jaxgrpo.config import (
     Config,
     DataConfig,
     ObjectiveConfig,
     OptimizerConfig,
-    ScorerConfig,
+    check_cuts,
 )
 from jaxgrpo.device import optimizer as optimizers
 from jaxgrpo.device.mesh import (
@@ -25,13 +27,19 @@ from jaxgrpo.device.mesh import (
     replicated,
     state_shardings,
 )
-from jaxgrpo.device.model.decoder import Params
+from jaxgrpo.device.model.decoder import Params, Weights
+from jaxgrpo.device.model.lora import (
+    FrozenBase,
+    LoraSettings,
+    initial_adapters,
+    weights_checksum,
+    without_base,
+)
 from jaxgrpo.device.objective.presets import PRESETS, resolve_objective
 from jaxgrpo.device.records import TrainState
+from jaxgrpo.device.sampling.keys import PURPOSE_ADAPTERS
 from jaxgrpo.device.update import UpdateSettings
-from jaxgrpo.host.messages import SandboxSettings
 from jaxgrpo.host.records import Problem
-from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.policy import Policy
 from jaxgrpo.problems.datasets import load_problems
 from jaxgrpo.weights import save_checkpoint
@@ -86,7 +94,7 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
     """
     o = config.objective
     preset = PRESETS[o.preset]
-    parts: dict[str, Any] = dict(o.loss_parts)
+    parts: dict[str, Any] = dict(o.loss_parts) | o.correction_parts
     if o.kl_coef:
         parts |= {"kl_coef": o.kl_coef, "divergence": o.divergence}
     if preset.objective.aggregation == "constant":
@@ -108,9 +116,7 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         ref_sync_steps=o.ref_sync_steps,
         ref_mixup=o.ref_mixup,
         logprob_chunk=o.logprob_chunk,
-        dtype=policy.dtype,
-        unroll_layers=policy.unroll_layers,
-        remat=policy.remat,
+        forward=policy.forward,
         scale=advantages["scale"],
         baseline=advantages["baseline"],
     )
@@ -126,25 +132,6 @@ def _check_decoupled(o: ObjectiveConfig, advantages: dict[str, str]) -> None:
             "objective.advantage_scale to 'group' and objective.advantage_baseline to "
             "'mean'."
         )
-
-
-def build_scorer(s: ScorerConfig, reward_names: Sequence[str]) -> Scorer:
-    """The scorer. Build it before jax is first used."""
-    box = s.sandbox
-    return Scorer(
-        num_workers=s.num_workers,
-        rewards=list(reward_names),
-        deadline_s=s.deadline_s,
-        sandbox=SandboxSettings(
-            level=box.level,
-            minimum_level=box.minimum_level,
-            allow_unsafe=box.allow_unsafe,
-            cpu_s=box.cpu_s,
-            wall_s=box.wall_s,
-            memory_bytes=box.memory_mb * 2**20,
-            output_bytes=box.output_kb * 2**10,
-        ),
-    )
 
 
 def problems_of(
@@ -174,46 +161,93 @@ def initial_state(
 ) -> TrainState:
     """The state before the first update, laid out over the configured mesh.
 
+    Args:
+      params: The first weights; with adapters, what these stand on.
+      optimizer: Of what is trained.
+      policy: The model.
+      config: Of the run.
+
     Raises:
       ValueError: If the mesh does not fit the devices, the model or the batch.
     """
-    m = config.mesh
-    mesh = make_mesh(m.data, m.fsdp, m.tensor)
-    _check_batch_fits(config, mesh.shape["data"] * mesh.shape["fsdp"])
+    mesh = run_mesh(config)
+    check_batch_fits(config, mesh.shape["data"] * mesh.shape["fsdp"])
     params = jax.device_put(params, param_shardings(policy.architecture, mesh))
-    init = optimizer.transformation.init
-    shardings = state_shardings(jax.eval_shape(init, params), mesh)
-    opt_state = jax.jit(init, out_shardings=shardings)(params)
-    step = jax.device_put(jnp.int32(0), replicated(mesh))
     needs_reference = config.run.mode == "grpo" and config.objective.kl_coef
-    reference = jax.tree.map(jnp.copy, params) if needs_reference else None
+    lora, base, reference = lora_settings(config), None, None
+    if lora is not None:
+        scale = jax.device_put(jnp.float32(lora.scale), replicated(mesh))
+        dtype = policy.forward.dtype
+        base = FrozenBase(jax.tree.map(lambda x: x.astype(dtype), params), scale)
+        params = _adapters(lora, policy, config, mesh)
+    elif needs_reference:
+        reference = jax.tree.map(jnp.copy, params)
     return TrainState(
-        step=step, params=params, opt_state=opt_state, ref_params=reference
+        step=jax.device_put(jnp.int32(0), replicated(mesh)),
+        params=params,
+        opt_state=_initial_moments(params, optimizer, mesh),
+        ref_params=reference,
+        base_params=base,
     )
 
 
-def placed_weights(params: Params, policy: Policy, config: Config) -> Params:
-    """The weights, laid out over the configured mesh."""
+def restarted_state(state: TrainState, optimizer: Optimizer, step: int) -> TrainState:
+    """The same weights with an optimiser that has seen nothing.
+
+    Args:
+      state: What has been trained so far.
+      optimizer: Of what follows.
+      step: Updates made so far.
+    """
+    mesh = jax.tree.leaves(state.params)[0].sharding.mesh
+    return state._replace(
+        step=jax.device_put(jnp.int32(step), replicated(mesh)),
+        opt_state=_initial_moments(state.params, optimizer, mesh),
+    )
+
+
+def lora_settings(config: Config) -> LoraSettings | None:
+    """Which adapters are trained; None where all weights are."""
+    table = config.lora
+    if not table.rank:
+        return None
+    return LoraSettings(rank=table.rank, alpha=table.alpha, targets=table.targets)
+
+
+def _adapters(
+    lora: LoraSettings, policy: Policy, config: Config, mesh: Mesh
+) -> dict[str, Any]:
+    """Adapters that change nothing yet, each born where it belongs."""
+    key = jax.random.fold_in(jax.random.key(config.run.seed), PURPOSE_ADAPTERS)
+    create = partial(initial_adapters, policy.architecture, lora)
+    shardings = state_shardings(jax.eval_shape(create, key), mesh)
+    return jax.jit(create, out_shardings=shardings)(key)
+
+
+def _initial_moments(params: Any, optimizer: Optimizer, mesh: Mesh) -> Any:
+    init = optimizer.transformation.init
+    shardings = state_shardings(jax.eval_shape(init, params), mesh)
+    return jax.jit(init, out_shardings=shardings)(params)
+
+
+def run_mesh(config: Config) -> Mesh:
+    """The devices as the configuration arranges them.
+
+    Raises:
+      ValueError: If it does not fit their number.
+    """
     m = config.mesh
-    mesh = make_mesh(m.data, m.fsdp, m.tensor)
-    return jax.device_put(params, param_shardings(policy.architecture, mesh))
+    return make_mesh(m.data, m.fsdp, m.tensor)
 
 
-def _check_batch_fits(config: Config, num_parts: int) -> None:
+def check_batch_fits(config: Config, num_parts: int) -> None:
     """Refuses batches that the mesh cannot split by whole prompts."""
-    o = config.objective
+    sizes = {"evaluation.batch_problems": config.evaluation.batch_problems}
     if config.run.mode == "supervised":
-        name, size = (
-            "supervised.problems_per_batch",
-            (config.supervised.problems_per_batch),
-        )
+        name = "supervised.problems_per_batch"
+        sizes[name] = config.supervised.problems_per_batch
     else:
-        name = (
-            "sampling.problems_per_step / (objective.minibatches * "
-            "objective.microbatches)"
-        )
-        size = config.sampling.problems_per_step // (o.minibatches * o.microbatches)
-    sizes = {name: size, "evaluation.batch_problems": config.evaluation.batch_problems}
+        check_cuts(config, num_parts)
     for name, size in sizes.items():
         if size % num_parts:
             raise ValueError(
@@ -229,14 +263,60 @@ def abstract_state(state: TrainState) -> TrainState:
     )
 
 
+def restored_state(
+    checkpointer: Checkpointer, step: int, state: TrainState
+) -> tuple[TrainState, LoopState]:
+    """What a checkpoint holds, and the loop state beside it.
+
+    A frozen base is in no checkpoint: it is the given state's, and has to be the one
+    that the adapters were trained on.
+
+    Args:
+      checkpointer: Of the run.
+      step: One of the saved steps.
+      state: As `initial_state` makes it.
+
+    Raises:
+      ValueError: If the checkpoint is of another tree or of another base.
+    """
+    saved, loop = checkpointer.restore(step, abstract_state(without_base(state)))
+    check_base(state.base_params, loop, step)
+    return saved._replace(base_params=state.base_params), loop
+
+
+def check_base(base: FrozenBase | None, loop: LoopState, step: int) -> None:
+    """Refuses adapters that were trained on other weights.
+
+    Args:
+      base: What they are to stand on; None without adapters.
+      loop: Saved beside them.
+      step: Of the checkpoint.
+
+    Raises:
+      ValueError: If the base is not the one that the checkpoint was made on.
+    """
+    if base is not None and loop.get("base_checksum") != base_checksum(base):
+        raise ValueError(
+            f"the adapters of step {step} were trained on other base weights than "
+            "those that model.checkpoint now holds. Bring back what the run began "
+            "with, or choose another run folder."
+        )
+
+
+def base_checksum(base: FrozenBase | None) -> int | None:
+    """Tells one frozen base from another; None where there is none."""
+    return None if base is None else int(jax.jit(weights_checksum)(base))
+
+
 def export_checkpoint(
-    folder: Path, policy: Policy, params: Params, *, dtype: str
+    folder: Path, policy: Policy, weights: Weights, *, dtype: str
 ) -> None:
     """Writes weights and tokenizer as a folder that `transformers` loads too."""
     save_checkpoint(
-        folder, params, policy.architecture, dtype=dtype, eos_ids=policy.eos_ids
+        folder,
+        weights,
+        policy.architecture,
+        dtype=dtype,
+        eos_ids=policy.eos_ids,
+        tokenizer_folder=policy.tokenizer_folder,
     )
-    for file in policy.tokenizer_folder.iterdir():
-        is_tokenizer = "token" in file.name or file.name.startswith("chat_template")
-        if is_tokenizer or file.name in ("vocab.json", "merges.txt"):
-            shutil.copyfile(file, folder / file.name)

@@ -10,8 +10,7 @@ import numpy as np
 from jaxgrpo.device.records import FINISH_REASONS, Prompts, Rollouts, Scored
 from jaxgrpo.device.sampling.keys import row_keys
 from jaxgrpo.host.prompts import stable_hash
-from jaxgrpo.host.records import Completion, Group, Problem, Prompt
-from jaxgrpo.policy import Policy
+from jaxgrpo.host.records import Group, Problem, Prompt
 
 
 def prompt_arrays(
@@ -34,93 +33,18 @@ def prompt_arrays(
     return Prompts(jnp.asarray(token_ids_PS), jnp.asarray(lengths_P))
 
 
-def group_keys(
-    problems: Sequence[Problem],
-    *,
-    seed: int,
-    purpose: int,
-    step: int,
-    num_prompts: int,
-    group_size: int,
-) -> jax.Array:
-    """The random keys of `group_size` rows of each problem, prompt-major.
+def draws_of(problems: Sequence[Problem]) -> list[int]:
+    """How often each problem came before in the list.
 
     A problem that occurs twice, as at the seam of two epochs, is another draw the
     second time: its completions differ.
     """
-    num_padding = num_prompts - len(problems)
-    hashes = [stable_hash(problem.id) for problem in problems] + [(0, 0)] * num_padding
-    hash_P2 = np.array(hashes, np.uint32)
-    draw_P = np.array(_draws(problems) + [0] * num_padding, np.int32)
-    sample_G = np.arange(group_size, dtype=np.int32)
-    return row_keys(
-        seed,
-        purpose,
-        step,
-        jnp.asarray(np.repeat(hash_P2, group_size, axis=0)),
-        jnp.asarray(np.repeat(draw_P, group_size)),
-        jnp.asarray(np.tile(sample_G, num_prompts)),
-    )
-
-
-def _draws(problems: Sequence[Problem]) -> list[int]:
-    """How often each problem came before in the list."""
     seen: Counter[str] = Counter()
     draws = []
     for problem in problems:
         draws.append(seen[problem.id])
         seen[problem.id] += 1
     return draws
-
-
-def sampled_groups(
-    policy: Policy,
-    problems: Sequence[Problem],
-    prompts: Sequence[Prompt],
-    rollouts: Rollouts,
-) -> list[Group]:
-    """The completions of each problem, decoded. Rows of padding prompts are left out.
-
-    Args:
-      policy: Decodes.
-      problems: One per prompt.
-      prompts: As given to `prompt_arrays`.
-      rollouts: From the sampler, prompt-major.
-    """
-    host = jax.device_get(rollouts._replace(row_key_B=None))  # type: ignore[arg-type]
-    group_size = host.lengths_B.shape[0] // (int(host.prompt_index_B[-1]) + 1)
-    groups = []
-    for index, (problem, prompt, draw) in enumerate(
-        zip(problems, prompts, _draws(problems), strict=True)
-    ):
-        completions = [
-            _completion(policy, prompt, host, index * group_size + sample, draw, sample)
-            for sample in range(group_size)
-        ]
-        groups.append(
-            Group(problem=problem, prompts=(prompt,), completions=tuple(completions))
-        )
-    return groups
-
-
-def _completion(
-    policy: Policy, prompt: Prompt, host: Rollouts, row: int, draw: int, sample: int
-) -> Completion:
-    length = int(host.lengths_B[row])
-    token_ids = np.asarray(host.completion_BT[row, :length])
-    text, offsets = policy.decode(token_ids)
-    return Completion(
-        problem_id=prompt.problem_id,
-        prompt_variant=prompt.variant,
-        token_ids=token_ids,
-        text=text,
-        token_offsets=offsets,
-        finish_reason=FINISH_REASONS[int(host.finish_reason_B[row])],
-        sampler_logprobs=np.asarray(host.sampler_logprobs_BT[row, :length]),
-        policy_step=int(host.policy_step_B[row]),
-        draw=draw,
-        sample=sample,
-    )
 
 
 def rows_of_completions(groups: Sequence[Group]) -> np.ndarray:
@@ -206,8 +130,8 @@ def update_arrays(
     assert len(prompts) <= num_prompts, f"{len(prompts)} prompts for {num_prompts}"
     completion_BT = np.zeros((num_rows, num_columns), np.int32)
     logprobs_BT = np.zeros((num_rows, num_columns), np.float32)
-    lengths_B, finish_B, policy_step_B, draw_B, sample_B = (
-        np.zeros((num_rows,), np.int32) for _ in range(5)
+    lengths_B, finish_B, policy_step_B, draw_B, sample_B, constraint_id_B = (
+        np.zeros((num_rows,), np.int32) for _ in range(6)
     )
     prompt_index_B = np.full((num_rows,), num_prompts - 1, np.int32)
     group_id_B = np.full((num_rows,), num_rows - 1, np.int32)
@@ -231,6 +155,7 @@ def update_arrays(
         finish_B[row] = FINISH_REASONS.index(completion.finish_reason)
         policy_step_B[row] = completion.policy_step
         draw_B[row], sample_B[row] = completion.draw, completion.sample
+        constraint_id_B[row] = completion.constraint_id
         prompt_index_B[row], group_id_B[row] = prompt_index_of[index], number
         hash_B2[row] = stable_hash(completion.problem_id)
         rewards_BR[row] = [score.rewards[name] for name in reward_names]
@@ -249,7 +174,27 @@ def update_arrays(
         group_id_B=jnp.asarray(group_id_B),
         row_key_B=keys_B,
         policy_step_B=jnp.asarray(policy_step_B),
-        constraint_id_B=jnp.zeros((num_rows,), jnp.int32),
+        constraint_id_B=jnp.asarray(constraint_id_B),
         is_real_B=jnp.arange(num_rows) < len(members),
+        kept_BTk=_kept_ids(groups, place_of, num_rows, num_columns),
     )
     return arrays, rollouts, Scored(jnp.asarray(rewards_BR), None)
+
+
+def _kept_ids(
+    groups: Sequence[Group], place_of: np.ndarray, num_rows: int, num_columns: int
+) -> jax.Array | None:
+    """The ids that tokens were drawn from, [B, T, k]; None without truncation."""
+    kept = [c.kept_ids for group in groups for c in group.completions]
+    if all(ids_Tk is None for ids_Tk in kept):
+        return None
+    truncated = [ids_Tk for ids_Tk in kept if ids_Tk is not None]
+    widths = {ids_Tk.shape[1] for ids_Tk in truncated}
+    assert len(truncated) == len(kept) and len(widths) == 1, (
+        f"completions truncated to different numbers: {sorted(widths)}, and "
+        f"{len(kept) - len(truncated)} not at all"
+    )
+    kept_BTk = np.zeros((num_rows, num_columns, widths.pop()), np.int32)
+    for row, ids_Tk in zip(place_of, truncated, strict=True):
+        kept_BTk[row, : len(ids_Tk)] = ids_Tk
+    return jnp.asarray(kept_BTk)

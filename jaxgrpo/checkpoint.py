@@ -161,6 +161,21 @@ def latest_step(folder: Path) -> int | None:
         return manager.latest_step()
 
 
+def saved_loop_state(folder: Path, step: int) -> LoopState:
+    """Returns the loop state that was saved at a step. Changes nothing.
+
+    Raises:
+      ValueError: The step was not saved.
+    """
+    folder = folder.absolute()
+    with _manager(folder, create=False) as manager:
+        _check_step(manager, folder, step)
+        saved = manager.restore(
+            step, args=ocp.args.Composite(loop=ocp.args.JsonRestore())
+        )
+    return _unpacked_loop_state(saved["loop"], folder / f"{step}")
+
+
 def restore_part(folder: Path, step: int, abstract_part: Mapping[str, Any]) -> Any:
     """Returns some top-level parts of a saved state. Changes nothing.
 

@@ -1,21 +1,16 @@
 """The command line: one short function a verb, heavy imports inside."""
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
 import jaxgrpo
+from jaxgrpo.cli_errors import EXIT_STOPPED, one_line_errors
 from jaxgrpo.process import prepare_process
-
-EXIT_STOPPED = 1
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     add_completion=False,
@@ -55,6 +50,19 @@ Source = Annotated[
         help="Run folder, checkpoint folder, or builtin:NAME.",
         show_default=False,
     ),
+]
+NewFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="OUT", help="Folder to write; new or empty.", show_default=False
+    ),
+]
+StoredType = Annotated[
+    Literal["float32", "bfloat16", "float16"],
+    typer.Option(help="Type of the stored weights."),
+]
+ShardSize = Annotated[
+    str, typer.Option(metavar="SIZE", help="Largest file of full weights: 5GB, 300MB.")
 ]
 
 
@@ -108,7 +116,7 @@ def train(
 ) -> None:
     """Train as a configuration says, or resume the run that the folder holds."""
     again = " ".join(["jaxgrpo", *sys.argv[1:]])
-    with _one_line_errors(f"To resume from the last checkpoint: {again}"):
+    with one_line_errors(f"To resume from the last checkpoint: {again}"):
         from jaxgrpo.config_loading import find_config, load_config
 
         path = find_config(config)
@@ -138,7 +146,7 @@ def evaluate(
     ] = None,
 ) -> None:
     """Measure exact match, pass@k, dead groups and kinds of error of a checkpoint."""
-    with _one_line_errors("Nothing was written."):
+    with one_line_errors("Nothing was written."):
         changes = list(overrides or [])
         if split:
             changes.append(f"evaluation.split={split}")
@@ -175,29 +183,205 @@ def sample(
     seed: Annotated[
         int, typer.Option(min=0, help="The same seed draws the same completions.")
     ] = 0,
+    constraint: Annotated[
+        str,
+        typer.Option(
+            metavar="FORM",
+            help="Form of the completions: python_literal, json, regex:PATTERN or "
+            "choice:ONE|TWO. (default: the run's own)",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
-    """Print completions of one prompt."""
-    with _one_line_errors("Nothing was written."):
+    """Print completions of one prompt, as they are drawn."""
+    with one_line_errors("Nothing was written."):
         text = _prompt_text(prompt, file)
 
-        from jaxgrpo.sample import sample_text
+        from jaxgrpo.sample import sampled_pieces
 
-        completions = sample_text(
+        pieces = sampled_pieces(
             source,
             text,
             num_samples=num_samples,
             temperature=temperature,
             max_new_tokens=max_new_tokens,
             seed=seed,
+            constraint=constraint,
         )
-        for completion in completions:
-            typer.echo(completion)
+        _echo_pieces(pieces)
+
+
+@app.command()
+def score(
+    problems: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROBLEMS.jsonl", help="One problem, with its tests, a line."
+        ),
+    ],
+    completions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="COMPLETIONS.jsonl", help="Lines with problem_id and text."
+        ),
+    ],
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write every verdict, as .jsonl or .parquet.",
+            show_default=False,
+        ),
+    ] = None,
+    trust_asserts: Annotated[
+        bool,
+        typer.Option(
+            "--trust-asserts",
+            help="Also run asserts that only work beside the program, which can forge "
+            "them.",
+        ),
+    ] = False,
+) -> None:
+    """Judge completions of problems: verdicts, kinds of error, pass rates by tag."""
+    with one_line_errors("Verdicts up to here are written, if --out is JSON Lines."):
+        from jaxgrpo.score import score as judge_files
+
+        judge_files(
+            problems,
+            completions,
+            overrides or [],
+            out=out,
+            trusts_asserts=trust_asserts,
+        )
+
+
+@app.command(epilog="Example: jaxgrpo export runs/quickstart exported --dtype bfloat16")
+def export(
+    source: Source,
+    out: NewFolder,
+    overrides: Overrides = None,
+    step: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Checkpoint of a run. (default: its newest)",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: StoredType = "float32",
+    lora: Annotated[
+        Literal["merged", "adapter"],
+        typer.Option(help="A run's adapters: in full weights, or alone for PEFT."),
+    ] = "merged",
+    max_shard_size: ShardSize = "5GB",
+) -> None:
+    """Write weights and tokenizer as a folder that Hugging Face transformers loads.
+
+    float32 keeps every bit of the trained weights; bfloat16 halves the files.
+    With --lora adapter the folder is for the library PEFT, and holds the
+    adapters alone.
+    """
+    with one_line_errors("Nothing was written."):
+        from jaxgrpo.export import export as write_export
+        from jaxgrpo.weights.writing import bytes_of
+
+        write_export(
+            source,
+            out,
+            overrides or [],
+            step=step,
+            dtype=dtype,
+            lora=lora,
+            max_shard_bytes=bytes_of(max_shard_size),
+        )
+        typer.echo(f"wrote {out}")
+
+
+@app.command(
+    epilog="Example: jaxgrpo convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2, then: "
+    'jaxgrpo sample smollm2 "Write a Python function add(a, b)."'
+)
+def convert(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.gguf",
+            help="A model in llama.cpp's format.",
+            show_default=False,
+        ),
+    ],
+    out: NewFolder,
+    dtype: StoredType = "float32",
+    max_shard_size: ShardSize = "5GB",
+) -> None:
+    """Turn a GGUF file into a checkpoint that can be trained and sampled.
+
+    Reads the architectures llama, qwen2 and qwen3. Quantised weights become
+    the numbers that they stand for, which float32 holds exactly. Tokenizer
+    and chat template come along. Needs the package gguf.
+    """
+    with one_line_errors("Nothing was written."):
+        from jaxgrpo.convert import convert as convert_file
+        from jaxgrpo.weights.writing import bytes_of
+
+        convert_file(file, out, dtype=dtype, max_shard_bytes=bytes_of(max_shard_size))
+        typer.echo(f"wrote {out}")
+
+
+@app.command()
+def plan(
+    config: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG",
+            help="TOML file, or the name of a shipped configuration.",
+            show_default=False,
+        ),
+    ],
+    overrides: Overrides = None,
+    topology: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Devices: v5e:4x4 (also v4, v5p, v6e, tpu7x), gpu:h200x8, or here.",
+        ),
+    ] = "here",
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit", help="Search mesh, microbatches and remat for what fits."
+        ),
+    ] = False,
+    max_compiled: Annotated[
+        int, typer.Option(min=1, help="Layouts that --fit compiles at most.")
+    ] = 6,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the plan as JSON.")
+    ] = False,
+) -> None:
+    """Show what a run needs on given devices: memory, work, and seconds at best."""
+    with one_line_errors("Nothing was written."):
+        from jaxgrpo.config_loading import find_config, load_config
+        from jaxgrpo.plan.devices import prepare_environment
+
+        checked = load_config(find_config(config), overrides or [])
+        prepare_environment(topology)
+
+        from jaxgrpo.plan.show import show_fit, show_plan
+
+        if fit:
+            is_good = show_fit(checked, topology, as_json, max_compiled=max_compiled)
+        else:
+            is_good = show_plan(checked, topology, as_json)
+        if not is_good:
+            raise typer.Exit(EXIT_STOPPED)
 
 
 @app.command()
 def doctor() -> None:
     """Show devices, versions and confinement; what is missing and how to get it."""
-    with _one_line_errors("Nothing was written."):
+    with one_line_errors("Nothing was written."):
         from jaxgrpo.doctor import examine, report_lines
 
         findings = examine()
@@ -214,6 +398,16 @@ def configs() -> None:
 
     for name, path in shipped_configs().items():
         typer.echo(f"{name}  {path}")
+
+
+def _echo_pieces(pieces: Iterable[tuple[int, str]]) -> None:
+    """Prints completions as their pieces come, each on lines of its own."""
+    last = 0
+    for number, piece in pieces:
+        typer.echo("\n" * (number - last) + piece, nl=False)
+        sys.stdout.flush()
+        last = number
+    typer.echo()
 
 
 def _prompt_text(prompt: str | None, file: Path | None) -> str:
@@ -233,44 +427,6 @@ def _prompt_text(prompt: str | None, file: Path | None) -> str:
     if sys.stdin.isatty():
         raise ValueError("no prompt. Give it as an argument, by --file, or by a pipe.")
     return sys.stdin.read()
-
-
-@contextmanager
-def _one_line_errors(after_interrupt: str) -> Iterator[None]:
-    """Turns errors that are meant for the user into one line and an exit code.
-
-    By the rules of the house a ValueError raised in jaxgrpo's own code speaks to the
-    user, and so does a RuntimeError that ends a run. Those that come out of a library
-    are defects, and keep their traceback.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"jaxgrpo: interrupted. {after_interrupt}", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    except OSError as error:
-        if error.filename is None or os.environ.get("JAXGRPO_TRACEBACK"):
-            raise
-        typer.echo(
-            f"jaxgrpo: {error.filename}: {error.strerror}. Choose another place, or "
-            "mend its permissions.",
-            err=True,
-        )
-        raise typer.Exit(EXIT_USER_ERROR) from None
-    except (ValueError, RuntimeError) as error:
-        if not _was_raised_here(error) or os.environ.get("JAXGRPO_TRACEBACK"):
-            raise
-        typer.echo(f"jaxgrpo: {error}", err=True)
-        is_input = isinstance(error, ValueError)
-        raise typer.Exit(EXIT_USER_ERROR if is_input else EXIT_STOPPED) from None
-
-
-def _was_raised_here(error: BaseException) -> bool:
-    traceback = error.__traceback__
-    assert traceback is not None, "a caught exception has a traceback"
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback.tb_frame.f_globals.get("__name__", "").startswith("jaxgrpo.")
 
 
 if __name__ == "__main__":

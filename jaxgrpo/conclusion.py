@@ -10,7 +10,7 @@ import jax
 from jaxgrpo.assembly import problems_of
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
-from jaxgrpo.device.model.decoder import Params
+from jaxgrpo.device.model.decoder import Weights
 from jaxgrpo.evaluate import Evaluation, evaluate
 from jaxgrpo.host.sandbox import probe
 from jaxgrpo.host.scorer import Scorer
@@ -28,7 +28,7 @@ def say_setting(
     devices = jax.devices()
     sandbox = probe()
     console.note(
-        f"devices: {len(devices)} x {devices[0].device_kind} ({policy.dtype}); "
+        f"devices: {len(devices)} x {devices[0].device_kind} ({policy.forward.dtype}); "
         f"scorer workers: {len(scorer.worker_pids)}; wandb: {log.wandb_mode}; "
         f"sandbox: {f'level {sandbox.level}' if sandbox.level else 'none'}."
     )
@@ -39,7 +39,7 @@ def say_setting(
 def kept_evaluation(
     folder: Path,
     name: str,
-    params: Params,
+    params: Weights,
     policy: Policy,
     scorer: Scorer,
     config: Config,

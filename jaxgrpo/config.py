@@ -8,6 +8,7 @@ Loading and command-line overrides live in `config_loading.py`.
 from pydantic import Field, model_validator
 
 from jaxgrpo.config_learning import (
+    LoraConfig,
     ObjectiveConfig,
     OptimizerConfig,
     SupervisedConfig,
@@ -28,6 +29,7 @@ from jaxgrpo.config_tables import (
     ScorerConfig,
     Table,
 )
+from jaxgrpo.device.cuts import legal_microbatches
 
 __all__ = [
     "CheckpointConfig",
@@ -35,6 +37,7 @@ __all__ = [
     "DataConfig",
     "EvaluationConfig",
     "LogConfig",
+    "LoraConfig",
     "MeshConfig",
     "ModelConfig",
     "ObjectiveConfig",
@@ -64,6 +67,7 @@ class Config(Table):
     """Rewards by name: `[rewards.exact]`."""
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
+    lora: LoraConfig = LoraConfig()
     mesh: MeshConfig = MeshConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -77,6 +81,7 @@ class Config(Table):
         _check_splits(self)
         _check_mode(self)
         _check_warmup(self)
+        _check_cache(self)
         _check_nothing_is_idle(self)
         return self
 
@@ -93,23 +98,51 @@ class Config(Table):
 
 
 def _check_batch_arithmetic(config: Config) -> None:
-    problems = config.sampling.problems_per_step
-    parts = config.objective.minibatches * config.objective.microbatches
-    if problems % parts:
+    axes = config.mesh
+    check_cuts(config, axes.fsdp * (1 if axes.data == "auto" else axes.data))
+
+
+def check_cuts(config: Config, num_shards: int) -> None:
+    """Refuses updates and microbatches that do not come out even.
+
+    Args:
+      config: Of a `grpo` run.
+      num_shards: Devices along the mesh axes that split rows.
+
+    Raises:
+      ValueError: If whole prompts cannot be split over the shards, or their rows into
+        equal microbatches.
+    """
+    problems, minibatches = (
+        config.sampling.problems_per_step,
+        config.objective.minibatches,
+    )
+    if problems % minibatches:
         raise ValueError(
             f"sampling.problems_per_step {problems} does not divide by "
-            f"objective.minibatches {config.objective.minibatches} * "
-            f"objective.microbatches {config.objective.microbatches} = {parts}. "
-            f"Set sampling.problems_per_step to a multiple of {parts}."
+            f"objective.minibatches {minibatches}. Set sampling.problems_per_step to a "
+            f"multiple of {minibatches}."
         )
-    axes = config.mesh
-    batch_axes = axes.fsdp * (1 if axes.data == "auto" else axes.data)
-    if (problems // parts) % batch_axes:
+    per_update = problems // minibatches
+    if per_update % num_shards:
         raise ValueError(
-            f"a microbatch of {problems // parts} problems (sampling.problems_per_step "
-            f"{problems} / {parts}) does not divide by mesh.data * mesh.fsdp = "
-            f"{batch_axes}. Set sampling.problems_per_step to a multiple of "
-            f"{parts * batch_axes}."
+            f"an update of {per_update} problems (sampling.problems_per_step "
+            f"{problems} / objective.minibatches {minibatches}) does not divide by "
+            f"mesh.data * mesh.fsdp = {num_shards}. Set sampling.problems_per_step to "
+            f"a multiple of {minibatches * num_shards}."
+        )
+    if config.sampling.slots % num_shards:
+        raise ValueError(
+            f"sampling.slots {config.sampling.slots} does not divide by mesh.data * "
+            f"mesh.fsdp = {num_shards}. Set it to a multiple of {num_shards}."
+        )
+    group_size, parts = config.sampling.group_size, config.objective.microbatches
+    legal = legal_microbatches(per_update, group_size, num_shards)
+    if parts not in legal:
+        raise ValueError(
+            f"objective.microbatches {parts} does not cut {per_update} problems of "
+            f"{group_size} completions on {num_shards} shards of the batch into equal "
+            f"parts. Set it to one of {legal}."
         )
 
 
@@ -190,11 +223,23 @@ def _check_warmup(config: Config) -> None:
         )
 
 
+def _check_cache(config: Config) -> None:
+    if config.sampling.cache_dtype == "int8" and config.objective.correction == "none":
+        raise ValueError(
+            "sampling.cache_dtype is 'int8', which samples from a policy that is not "
+            "quite the trainer's, and objective.correction is 'none'. Set "
+            "objective.correction, to 'token_truncate' for instance."
+        )
+
+
 _GRPO_ONLY = (
     "run.num_steps",
     "sampling.problems_per_step",
     "sampling.group_size",
     "sampling.temperature",
+    "sampling.slots",
+    "sampling.rows_per_problem",
+    "sampling.cache_dtype",
     "evaluation.reference",
     *(
         f"objective.{name}"
@@ -220,6 +265,18 @@ def _check_nothing_is_idle(config: Config) -> None:
     if not config.evaluation.every_steps:
         names = ("evaluation.num_validation_problems",)
         _refuse_changed(config, names, "evaluation.every_steps is 0")
+    if not config.lora.rank:
+        names = ("lora.alpha", "lora.targets")
+        _refuse_changed(config, names, "lora.rank is 0")
+    elif config.objective.ref_sync_steps:
+        raise ValueError(
+            f"objective.ref_sync_steps {config.objective.ref_sync_steps} would move "
+            f"the reference, which with lora.rank {config.lora.rank} is the frozen "
+            "base. Set one of them to 0."
+        )
+    if config.mesh.fsdp == 1:
+        names = ("sampling.gather_weights",)
+        _refuse_changed(config, names, "mesh.fsdp is 1")
     if config.objective.kl_coef and not config.objective.ref_sync_steps:
         names = ("objective.ref_mixup",)
         _refuse_changed(config, names, "objective.ref_sync_steps is 0")

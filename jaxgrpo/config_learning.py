@@ -1,6 +1,6 @@
 """The tables of a configuration that say how to learn: loss, optimiser, imitation."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -41,7 +41,7 @@ class ObjectiveConfig(Table):
     """Ratios above 1 + clip_high are clipped; `preset` leaves it to the preset."""
     kl_coef: NonNegativeFloat = 0.0
     """Factor of the divergence from the reference in the loss; the reference is a
-    frozen copy of the first weights. 0 keeps no copy."""
+    frozen copy of the first weights, or with [lora] the base itself. 0 keeps none."""
     divergence: Literal["k1", "k2", "k3", "k3_corrected"] = "k3"
     """Estimator of that divergence."""
     ref_sync_steps: NonNegativeInt = 0
@@ -55,7 +55,19 @@ class ObjectiveConfig(Table):
     minibatches: PositiveInt = 1
     """Optimiser updates per pass; must divide sampling.problems_per_step."""
     microbatches: PositiveInt = 1
-    """Gradient-accumulation parts of an update: less memory, same result."""
+    """Gradient-accumulation parts of an update: less memory, same result. More than
+    there are problems cut the completions of each: its prompt runs once a part."""
+    correction: Literal[
+        "none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask",
+        "geometric_truncate", "geometric_mask",
+    ] = "none"  # fmt: skip
+    """Weights tokens by trainer over sampler probability, of the token, of the whole
+    completion or by their mean, kept within bounds or left out beyond them; see
+    docs/objective.md."""
+    correction_max: PositiveFloat = 2.0
+    """Largest such weight."""
+    correction_min: NonNegativeFloat = 0.0
+    """Smallest such weight."""
     logprob_chunk: PositiveInt = 128
     """Tokens whose logits exist at a time."""
 
@@ -64,6 +76,17 @@ class ObjectiveConfig(Table):
         """Parts of the loss that replace the preset's."""
         chosen = {"clip_low": self.clip_low, "clip_high": self.clip_high}
         return {name: v for name, v in chosen.items() if not isinstance(v, str)}
+
+    @property
+    def correction_parts(self) -> dict[str, str | float]:
+        """How sampler and trainer are reconciled; empty where they are not."""
+        if self.correction == "none":
+            return {}
+        return {
+            "correction": self.correction,
+            "correction_max": self.correction_max,
+            "correction_min": self.correction_min,
+        }
 
     @property
     def advantage_parts(self) -> dict[str, str]:
@@ -92,6 +115,22 @@ class ObjectiveConfig(Table):
                     f"objective.{name} {getattr(self, name)!r} has no effect while "
                     "objective.kl_coef is 0. Raise kl_coef or remove it."
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _correction_is_bounded(self) -> "ObjectiveConfig":
+        bounds = {"correction_max": 2.0, "correction_min": 0.0}
+        for name, default in bounds.items():
+            if self.correction == "none" and getattr(self, name) != default:
+                raise ValueError(
+                    f"objective.{name} {getattr(self, name)!r} has no effect while "
+                    "objective.correction is 'none'. Choose a correction or remove it."
+                )
+        if self.correction_min >= self.correction_max:
+            raise ValueError(
+                f"objective.correction_min {self.correction_min} is not below "
+                f"correction_max {self.correction_max}. Lower it."
+            )
         return self
 
     @model_validator(mode="after")
@@ -142,6 +181,31 @@ class OptimizerConfig(Table):
     """Decoupled weight decay, on matrices only (chosen by name)."""
     clip_norm: PositiveFloat = 1.0
     """Global gradient norm above which gradients are scaled down."""
+
+
+Target = Literal["q", "k", "v", "o", "gate", "up", "down"]
+"""A kernel of each layer that can have an adapter."""
+
+
+class LoraConfig(Table):
+    """Low-rank adapters: train two thin matrices beside each frozen kernel."""
+
+    rank: NonNegativeInt = 0
+    """Rank of the adapters; 0 has none and trains all weights."""
+    alpha: PositiveFloat = 32.0
+    """What the adapters add is scaled by alpha / rank."""
+    targets: Annotated[tuple[Target, ...], Field(strict=False)] = get_args(Target)
+    """Kernels that have an adapter: of attention `q`, `k`, `v`, `o`, of the MLP
+    `gate`, `up`, `down`."""
+
+    @model_validator(mode="after")
+    def _targets_differ(self) -> "LoraConfig":
+        if not self.targets or len(set(self.targets)) < len(self.targets):
+            raise ValueError(
+                f"lora.targets is {list(self.targets)}. List at least one target, and "
+                "each target once."
+            )
+        return self
 
 
 class SupervisedStage(Table):

@@ -57,8 +57,13 @@ class ModelConfig(Table):
     compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the forward pass; weights and moments stay float32. `auto` is
     bfloat16 on accelerators and float32 on CPU."""
-    remat: Literal["none", "full"] = "none"
-    """`full` recomputes each layer in the backward pass: less memory, more time."""
+    attention: Literal["auto", "xla", "chunked", "splash", "cudnn"] = "auto"
+    """How whole sequences attend. `auto` is `splash` on TPU, `cudnn` on GPU in
+    bfloat16, and otherwise `xla`, or `chunked` where its scores would be large."""
+    remat: Literal["none", "dots", "attention", "full"] = "none"
+    """What the backward pass recomputes: nothing; all but matrix products and
+    attention (`dots`); the MLP and all that is cheap (`attention`: keeps what
+    attention reads and returns); whole layers (`full`). Less memory, more time."""
     unroll_layers: bool = False
     """Unroll the scan over layers: faster for small models on CPU, slower to compile
     for deep ones."""
@@ -123,6 +128,78 @@ class SamplingConfig(Table):
     """Softmax temperature, of the sampler and of the trained log-probs alike."""
     max_new_tokens: PositiveInt = 24
     """T: token budget of a completion, the end-of-sequence token included."""
+    top_k: Annotated[int, Field(ge=0, le=256)] = 0
+    """Draw from the so many most likely tokens; 0 draws from all. The ids are kept with
+    the rollouts, and the trainer's log-probs are of the same renormalised policy."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Of those, draw from the fewest most likely whose probability reaches this."""
+    min_p: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Of those, draw from the ones at least this times as likely as the likeliest."""
+    stop: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
+    """Texts that end a completion, besides its end-of-sequence tokens. The text is cut
+    before them, the tokens after the one that completes them."""
+    constraint: str = ""
+    """Form that completions must have: `python_literal`, `json`, `regex:PATTERN` or
+    `choice:ONE|TWO`; empty for none. Tokens that leave it cannot be drawn."""
+    constraint_after: str = ""
+    """Text or special token after which that form begins; before it everything may be
+    written. Empty constrains the whole completion."""
+    constraint_until: str = ""
+    """Text that must follow the form before the completion ends."""
+    slots: NonNegativeInt = 0
+    """Problems in flight at a time; a problem that is complete makes room for the next.
+    0 takes all problems of a step."""
+    rows_per_problem: NonNegativeInt = 0
+    """Completions of a problem drawn at a time; one that ends makes room for the
+    problem's next. 0 draws all at once."""
+    segment_tokens: PositiveInt = 64
+    """Most tokens drawn in one dispatch, after which stop strings are looked for."""
+    cache_dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    """How keys and values are kept; `auto` as they are computed. `int8` halves the
+    memory and needs objective.correction, as it samples from another policy."""
+    gather_weights: bool = True
+    """Make weights that mesh.fsdp splits whole while sampling; false gathers a layer at
+    a time for every token: slow, but each device holds only its part."""
+
+    @model_validator(mode="after")
+    def _truncation_is_bounded(self) -> "SamplingConfig":
+        if (self.top_p < 1.0 or self.min_p > 0.0) and not self.top_k:
+            raise ValueError(
+                f"sampling.top_p is {self.top_p} and min_p {self.min_p}, but "
+                "sampling.top_k is 0: the ids kept for the trainer would have no "
+                "bound. Set sampling.top_k, to 64 for instance."
+            )
+        if self.top_k == 1:
+            raise ValueError(
+                "sampling.top_k is 1: all completions of a problem would be the same. "
+                "Set it to 0 or to 2 or more."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _markers_mark_something(self) -> "SamplingConfig":
+        for name in ("constraint_after", "constraint_until"):
+            if getattr(self, name) and not self.constraint:
+                raise ValueError(
+                    f"sampling.{name} {getattr(self, name)!r} has no effect without "
+                    "sampling.constraint. Name a constraint or remove it."
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_are_used(self) -> "SamplingConfig":
+        limits = {
+            "slots": ("problems_per_step", self.problems_per_step),
+            "rows_per_problem": ("group_size", self.group_size),
+        }
+        for name, (other, limit) in limits.items():
+            if getattr(self, name) > limit:
+                raise ValueError(
+                    f"sampling.{name} {getattr(self, name)} is more than "
+                    f"sampling.{other} {limit}, all there are. Lower it, or set it to "
+                    "0 to take all."
+                )
+        return self
 
 
 class SandboxConfig(Table):
@@ -143,6 +220,8 @@ class SandboxConfig(Table):
     """Mebibytes per program."""
     output_kb: PositiveInt = 1024
     """Kibibytes of standard output per program."""
+    packages: Annotated[tuple[str, ...], Field(strict=False)] = ("numpy",)
+    """Installed packages that programs may import; loaded once, before any of them."""
 
     @model_validator(mode="after")
     def _levels_agree(self) -> "SandboxConfig":
@@ -180,6 +259,12 @@ class ScorerConfig(Table):
     """Worker processes; 0 takes one per CPU core, at most 8."""
     deadline_s: PositiveFloat = 120.0
     """A group that takes longer abstains as an infrastructure error."""
+    extraction: Literal["last_block", "one_block", "raw"] = "last_block"
+    """How a program is found in a completion: the last fenced block of Python; the only
+    fenced block, which has to parse; or the whole text. Thinking is skipped."""
+    stop_at_failure: bool = False
+    """Leave out a program's tests after the first that it does not pass. Cheaper, where
+    no reward counts the tests passed."""
     max_error_share: Fraction = 0.5
     """A step in which a larger share of rows failed to be scored stops the run."""
     sandbox: SandboxConfig = SandboxConfig()

@@ -135,7 +135,8 @@ def _sandbox() -> Finding:
     if report.level is None:
         mark, value = "missing", "no program runs"
     else:
-        mark, value = "ok", f"level {report.level} ({report.machine})"
+        details = ", ".join(report.details)
+        mark, value = "ok", f"level {report.level} ({report.machine}; {details})"
     if report.level in ("C", "D"):
         mark = "warn"
         reasons.append(

@@ -1,25 +1,23 @@
 """Measures a policy on held-out problems: one greedy pass, and samples for pass@k."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from jaxgrpo.batching import group_keys, prompt_arrays, sampled_groups
 from jaxgrpo.config import Config, EvaluationConfig
-from jaxgrpo.device.mesh import placed_like
-from jaxgrpo.device.model.decoder import Params
+from jaxgrpo.device.model.decoder import Weights
 from jaxgrpo.device.sampling.keys import PURPOSE_EVALUATE
-from jaxgrpo.device.sampling.sample import sample
+from jaxgrpo.engine import Engine
 from jaxgrpo.host.judge import INFRA_CLASS
 from jaxgrpo.host.judge.literal import LITERAL_CLASSES
 from jaxgrpo.host.prompts import split_by_length
 from jaxgrpo.host.records import Group, Problem, Prompt
-from jaxgrpo.host.scorer import Scorer
+from jaxgrpo.host.scorer import ScoreFuture, Scorer
 from jaxgrpo.policy import Policy
+from jaxgrpo.sampling import build_engine, drawn_groups
 from jaxgrpo.step_metrics import error_share, is_judged
 
 Evaluation = dict[str, Any]
@@ -27,7 +25,7 @@ Evaluation = dict[str, Any]
 
 
 def evaluate(
-    params: Params,
+    params: Weights,
     policy: Policy,
     problems: Sequence[Problem],
     scorer: Scorer,
@@ -65,10 +63,7 @@ def evaluate(
     pairs = [(by_id[prompt.problem_id], prompt) for prompt in fitting]
     total = len(pairs) * (2 if with_samples else 1)
     measured = partial(_groups, params, policy, pairs, scorer, config, step)
-    rows = e.batch_problems * e.samples_per_problem
-    greedy = measured(
-        batch_size=rows, is_greedy=True, report=lambda done: report(done, total)
-    )
+    greedy = measured(is_greedy=True, report=lambda done: report(done, total))
     evaluation: Evaluation = {
         "num_problems": len(pairs),
         "dropped_prompts": len(too_long),
@@ -76,61 +71,65 @@ def evaluate(
     evaluation |= greedy_results(greedy)
     if with_samples:
         sampled = measured(
-            batch_size=e.batch_problems,
-            is_greedy=False,
-            report=lambda done: report(len(pairs) + done, total),
+            is_greedy=False, report=lambda done: report(len(pairs) + done, total)
         )
         evaluation |= sampled_results(sampled, e)
     return evaluation
 
 
+def evaluation_engine(
+    config: Config, policy: Policy, *, is_greedy: bool, platform: str | None = None
+) -> Engine:
+    """The engine of one of an evaluation's two passes.
+
+    Both draw as many completions at a time: one of each problem, or several of fewer.
+
+    Args:
+      config: Of the run.
+      policy: The model.
+      is_greedy: The greedy pass, not the samples.
+      platform: As for `build_engine`.
+    """
+    e = config.evaluation
+    rows = e.batch_problems * e.samples_per_problem
+    return build_engine(
+        config,
+        policy,
+        group_size=1 if is_greedy else e.samples_per_problem,
+        num_slots=rows if is_greedy else e.batch_problems,
+        is_greedy=is_greedy,
+        platform=platform,
+    )
+
+
 def _groups(
-    params: Params,
+    params: Weights,
     policy: Policy,
     pairs: Sequence[tuple[Problem, Prompt]],
     scorer: Scorer,
     config: Config,
     step: int,
     *,
-    batch_size: int,
     is_greedy: bool,
     report: Callable[[int], None],
 ) -> list[Group]:
-    """Scored completions of all problems, a batch of prompts at a time."""
+    """Scored completions of all problems, in their order."""
     e = config.evaluation
-    group_size = 1 if is_greedy else e.samples_per_problem
-    settings = policy.sampler(
-        group_size=group_size,
-        max_new_tokens=config.sampling.max_new_tokens,
-        is_greedy=is_greedy,
+    engine = evaluation_engine(config, policy, is_greedy=is_greedy)
+    problems, prompts = zip(*pairs, strict=True)
+    drawn = drawn_groups(
+        engine,
+        params,
+        policy,
+        problems,
+        prompts,
+        seed=config.run.seed,
+        purpose=PURPOSE_EVALUATE,
+        step=step,
+        temperature=e.temperature,
+        policy_step=step,
     )
-    scored: list[Group] = []
-    for start in range(0, len(pairs), batch_size):
-        problems, prompts = zip(*pairs[start : start + batch_size], strict=True)
-        arrays = prompt_arrays(
-            prompts,
-            num_prompts=batch_size,
-            num_positions=config.prompt.max_prompt_tokens,
-        )
-        keys_B = group_keys(
-            problems,
-            seed=config.run.seed,
-            purpose=PURPOSE_EVALUATE,
-            step=step,
-            num_prompts=batch_size,
-            group_size=group_size,
-        )
-        rollouts = sample(
-            params,
-            *placed_like((arrays, keys_B), params),
-            jnp.float32(e.temperature),
-            jnp.int32(step),
-            architecture=policy.architecture,
-            settings=settings,
-        )
-        groups = sampled_groups(policy, problems, prompts, rollouts)
-        scored += score_groups(scorer, groups)
-        report(min(start + batch_size, len(pairs)))
+    scored = scored_groups(submit_each(scorer, drawn, report))
     check_errors(scored, config.scorer.max_error_share)
     return scored
 
@@ -154,9 +153,34 @@ def check_errors(groups: Sequence[Group], limit: float) -> None:
         )
 
 
-def score_groups(scorer: Scorer, groups: Sequence[Group]) -> list[Group]:
-    """The groups with their scores: all submitted, then collected in order."""
-    futures = [scorer.submit(group) for group in groups]
+Submitted = list[tuple[int, Group, ScoreFuture]]
+"""Groups that are being scored, each with its problem's place."""
+
+
+def submit_each(
+    scorer: Scorer,
+    drawn: Iterable[tuple[int, Group]],
+    report: Callable[[int], None] = lambda done: None,
+) -> Submitted:
+    """Hands groups to the scorer as they come, so that it works while others are drawn.
+
+    Args:
+      scorer: Judges.
+      drawn: Groups with their problems' places, in the order in which they end.
+      report: Called with the number of groups so far.
+    """
+    submitted: Submitted = []
+    for index, group in drawn:
+        submitted.append((index, group, scorer.submit(group)))
+        report(len(submitted))
+    return submitted
+
+
+def scored_groups(submitted: Submitted) -> list[Group]:
+    """The groups with their scores, in the order of their problems.
+
+    So nothing that follows depends on which group ended first.
+    """
     return [
         Group(
             problem=group.problem,
@@ -164,7 +188,7 @@ def score_groups(scorer: Scorer, groups: Sequence[Group]) -> list[Group]:
             completions=group.completions,
             scores=tuple(future.result()),
         )
-        for group, future in zip(groups, futures, strict=True)
+        for _, group, future in sorted(submitted, key=lambda entry: entry[0])
     ]
 
 

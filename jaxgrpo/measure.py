@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from jaxgrpo.assembly import build_scorer, problems_of
+from jaxgrpo.assembly import problems_of
 from jaxgrpo.console import Console
 from jaxgrpo.evaluate import Evaluation, evaluate
+from jaxgrpo.scorer_setup import build_scorer
 from jaxgrpo.source import open_source, source_config
 
 

@@ -1,16 +1,25 @@
 """A model as both machines see it: architecture, weights, tokenizer, end tokens."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
+from jax.sharding import Mesh
 
 from jaxgrpo.config import Config, ModelConfig, PromptConfig
-from jaxgrpo.device.model.architecture import PRESETS, Architecture
+from jaxgrpo.device.mesh import param_shardings
+from jaxgrpo.device.model.architecture import Architecture
+from jaxgrpo.device.model.attention.choice import (
+    automatic_attention,
+    check_attention,
+)
 from jaxgrpo.device.model.decoder import Params, initial_params
+from jaxgrpo.device.model.forward_settings import ForwardSettings
+from jaxgrpo.device.model.presets import PRESETS
 from jaxgrpo.device.sampling.keys import PURPOSE_INIT
-from jaxgrpo.device.sampling.sample import SamplerSettings
 from jaxgrpo.host.prompts import (
     decode_completion,
     encode_prompt,
@@ -39,10 +48,7 @@ class Policy:
     """Every id that ends a completion."""
     num_tokens: int
     """Length of the tokenizer; the embedding may have more rows."""
-    dtype: str
-    """Arithmetic of the forward pass."""
-    unroll_layers: bool
-    remat: bool
+    forward: ForwardSettings
     system: str
     enable_thinking: bool
 
@@ -59,31 +65,22 @@ class Policy:
         """A completion's text and each token's characters in it."""
         return decode_completion(self.tokenizer, token_ids)
 
-    def sampler(
-        self, *, group_size: int, max_new_tokens: int, is_greedy: bool = False
-    ) -> SamplerSettings:
-        """The sampler's settings for this model."""
-        return SamplerSettings(
-            group_size=group_size,
-            max_new_tokens=max_new_tokens,
-            eos_ids=self.eos_ids,
-            num_tokens=self.num_tokens,
-            dtype=self.dtype,
-            is_greedy=is_greedy,
-            unroll_layers=self.unroll_layers,
-        )
 
-
-def load_policy(model: ModelConfig, prompt: PromptConfig) -> Policy:
+def load_policy(
+    model: ModelConfig, prompt: PromptConfig, *, platform: str | None = None
+) -> Policy:
     """The model that a configuration names; weights are loaded by `initial_weights`.
 
     Args:
       model: Checkpoint, or preset and tokenizer.
       prompt: How problems become prompts.
+      platform: "cpu", "gpu" or "tpu": that of the devices that will run the model;
+        of those present, if not given.
 
     Raises:
-      ValueError: If the checkpoint is missing or is of another family, or if the
-        tokenizer has more tokens than the model has rows.
+      ValueError: If the checkpoint is missing or is of another family, if the
+        tokenizer has more tokens than the model has rows, or if the platform cannot
+        compute attention as configured.
     """
     if model.checkpoint:
         folder = tokenizer_folder = checkpoint_folder(model.checkpoint)
@@ -105,9 +102,9 @@ def load_policy(model: ModelConfig, prompt: PromptConfig) -> Policy:
         weights_folder=folder,
         eos_ids=eos_token_ids(tokenizer_folder, tokenizer),
         num_tokens=len(tokenizer),
-        dtype=_dtype(model.compute_dtype),
-        unroll_layers=model.unroll_layers,
-        remat=model.remat == "full",
+        forward=forward_settings(
+            model, architecture, platform or jax.default_backend()
+        ),
         system=prompt.system,
         enable_thinking=prompt.enable_thinking,
     )
@@ -145,13 +142,38 @@ def check_lengths(config: Config, policy: Policy) -> None:
         )
 
 
-def initial_weights(policy: Policy, config: Config) -> Params:
-    """The weights that a run starts from: loaded, or random from the run's seed."""
+def initial_weights(policy: Policy, config: Config, mesh: Mesh | None = None) -> Params:
+    """The weights that a run starts from: loaded, or random from the run's seed.
+
+    Each array is born where it lies: no device or host ever holds more than its share.
+    They are float32 where they are trained, and in the dtype of the computation where
+    they are the frozen base of adapters.
+
+    Args:
+      policy: The model.
+      config: Of the run.
+      mesh: What the weights lie on; this process's first device if not given.
+    """
+    dtype = policy.forward.dtype if config.lora.rank else "float32"
     if policy.weights_folder is None:
         key = jax.random.fold_in(jax.random.key(config.run.seed), PURPOSE_INIT)
-        return initial_params(policy.architecture, key)
-    # On the host: the caller lays them out, and no single device has to hold them all.
-    return load_params(policy.weights_folder, policy.architecture)
+        return _random_weights(policy.architecture, mesh, dtype)(key)
+    shardings = None if mesh is None else param_shardings(policy.architecture, mesh)
+    return load_params(policy.weights_folder, policy.architecture, shardings, dtype)
+
+
+@lru_cache(maxsize=8)
+def _random_weights(
+    architecture: Architecture, mesh: Mesh | None, dtype: str
+) -> Callable[[jax.Array], Params]:
+    """The program that draws weights, each device its own part."""
+
+    def draw(key: jax.Array) -> Params:
+        params = initial_params(architecture, key)
+        return jax.tree.map(lambda x: x.astype(dtype), params)
+
+    shardings = None if mesh is None else param_shardings(architecture, mesh)
+    return jax.jit(draw, out_shardings=shardings)
 
 
 def _preset(name: str) -> Architecture:
@@ -162,7 +184,35 @@ def _preset(name: str) -> Architecture:
     return PRESETS[name]
 
 
-def _dtype(choice: str) -> str:
-    if choice != "auto":
-        return choice
-    return "float32" if jax.default_backend() == "cpu" else "bfloat16"
+def forward_settings(
+    model: ModelConfig, architecture: Architecture, platform: str
+) -> ForwardSettings:
+    """How a configured model is computed on a platform.
+
+    Args:
+      model: The table; its `auto` is resolved here.
+      architecture: Sizes of the model.
+      platform: "cpu", "gpu" or "tpu": that of the devices that will run the program,
+        which need not be present.
+
+    Raises:
+      ValueError: If the platform cannot compute attention as configured.
+    """
+    dtype = model.compute_dtype
+    if dtype == "auto":
+        dtype = "float32" if platform == "cpu" else "bfloat16"
+    target = {
+        "dtype": dtype,
+        "head_width": architecture.head_width,
+        "platform": platform,
+    }
+    attention = model.attention
+    if attention == "auto":
+        attention = automatic_attention(**target)
+    check_attention(attention, **target)
+    return ForwardSettings(
+        dtype=dtype,
+        attention=attention,
+        unroll_layers=model.unroll_layers,
+        remat=model.remat,
+    )

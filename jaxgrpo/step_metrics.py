@@ -55,9 +55,10 @@ def warnings_of(metrics: Mapping[str, float], *, gap_limit: float) -> list[str]:
     texts = []
     gap = metrics["sampling/sampling_logp_difference/mean"]
     if gap > gap_limit:
+        largest = metrics["sampling/sampling_logp_difference/max"]
         texts.append(
-            f"sampler and trainer differ by {gap:.2g} nats per token, more than "
-            f"log.sampler_gap_warning {gap_limit:.2g}."
+            f"sampler and trainer differ by {gap:.2g} nats per token, at most by "
+            f"{largest:.2g}; log.sampler_gap_warning is {gap_limit:.2g}."
         )
     if metrics["update_skipped"]:
         texts.append("loss or gradient was not finite; the update was left out.")
@@ -97,6 +98,9 @@ def group_metrics(
     for name in sorted({score.error_class for score in judged}):
         share = np.mean([score.error_class == name for score in scores])
         metrics[f"error_class/{name}"] = float(share)
+    statuses = [s.verdict.status for s in scores if s.verdict is not None]
+    for status in sorted(set(statuses)):
+        metrics[f"verdict/{status}"] = float(statuses.count(status))
     is_correct = [s.verdict is not None and s.verdict.is_correct for s in scores]
     metrics["exact_match"] = float(np.mean(is_correct))
     infra = [s.verdict is not None and s.verdict.status == "INFRA" for s in scores]

@@ -10,18 +10,21 @@ import jax
 
 from jaxgrpo.assembly import (
     Optimizer,
-    abstract_state,
+    base_checksum,
     build_optimizer,
-    build_scorer,
     export_checkpoint,
     initial_state,
     problems_of,
+    restarted_state,
+    restored_state,
+    run_mesh,
 )
 from jaxgrpo.checkpoint import Checkpointer
 from jaxgrpo.conclusion import say_setting
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
 from jaxgrpo.device.mesh import placed_like
+from jaxgrpo.device.model.lora import plain_weights, policy_weights, without_base
 from jaxgrpo.device.records import TrainState
 from jaxgrpo.device.supervised import (
     Examples,
@@ -37,6 +40,7 @@ from jaxgrpo.policy import Policy, check_lengths, initial_weights, load_policy
 from jaxgrpo.report.curves import write_curves
 from jaxgrpo.report.evaluation_chart import write_evaluation
 from jaxgrpo.run_folder import RunFolder, environment, write_whole
+from jaxgrpo.scorer_setup import build_scorer
 
 EXPORT_DTYPE = "float16"
 """Of exported weights: half the size, and 8 times finer than bfloat16."""
@@ -133,8 +137,7 @@ def _train_in(
 
 def _run_stages(tools: _Tools, latest: int | None) -> None:
     config = tools.config
-    params = initial_weights(tools.policy, config)
-    first_step, evaluations = 0, {}
+    first_step, evaluations, state = 0, {}, None
     for index, stage in enumerate(config.supervised.stages):
         last_step = first_step + stage.num_steps
         optimizer = build_optimizer(
@@ -142,17 +145,21 @@ def _run_stages(tools: _Tools, latest: int | None) -> None:
             num_updates=stage.num_steps,
             scale=stage.learning_rate_scale,
         )
-        state = initial_state(params, optimizer, tools.policy, config)
-        state = state._replace(step=state.step + first_step)
+        if state is None:
+            state = initial_state(
+                initial_weights(tools.policy, config, run_mesh(config)),
+                optimizer,
+                tools.policy,
+                config,
+            )
+        else:
+            state = restarted_state(state, optimizer, first_step)
         if latest is None or latest < last_step:
             resumed = latest if latest is not None and latest > first_step else None
             state = _run_stage(tools, index, first_step, state, optimizer, resumed)
         elif latest == last_step:
-            state, _ = tools.checkpointer.restore(latest, abstract_state(state))
-        else:
-            state = None  # a later phase holds the weights
-        if state is not None:
-            params = state.params
+            state, _ = restored_state(tools.checkpointer, latest, state)
+        if latest is None or latest <= last_step:  # else a later phase has the weights
             evaluations[stage.name] = _finish_stage(tools, stage.name, state)
         first_step = last_step
     for stage in config.supervised.stages:
@@ -191,7 +198,7 @@ def _run_stage(
     with _example_stream(tools, index) as examples:
         start = first_step
         if resumed is not None:
-            state, loop = tools.checkpointer.restore(resumed, abstract_state(state))
+            state, loop = restored_state(tools.checkpointer, resumed, state)
             examples.load_state_dict(loop["examples"])
             start = resumed
             tools.console.note(f"continuing {stage.name} from step {resumed}.")
@@ -219,8 +226,9 @@ def _run_stage(
             tools.checkpointer.save_if_due(
                 made,
                 made == last_step,
-                state,
-                lambda: {
+                without_base(state),
+                lambda state=state: {
+                    "base_checksum": base_checksum(state.base_params),
                     "examples": examples.state_dict(),
                     "wandb_id": tools.log.wandb_id,
                     "wall_s": tools.wall_s,
@@ -247,9 +255,7 @@ def _updated(
     policy = tools.policy
     settings = SupervisedSettings(
         num_tokens=policy.num_tokens,
-        dtype=policy.dtype,
-        unroll_layers=policy.unroll_layers,
-        remat=policy.remat,
+        forward=policy.forward,
         logprob_chunk=tools.config.objective.logprob_chunk,
     )
     state, metrics = supervised_update(
@@ -269,7 +275,7 @@ def _updated(
 def _evaluated(tools: _Tools, state: TrainState, step: int) -> Evaluation:
     """Greedy results on the validation split."""
     return evaluate(
-        state.params,
+        policy_weights(state),
         tools.policy,
         tools.validation,
         tools.scorer,
@@ -286,10 +292,9 @@ def _export(tools: _Tools, name: str) -> Path:
 def _finish_stage(tools: _Tools, name: str, state: TrainState) -> Evaluation:
     """Exports the phase's weights and measures what was exported on the test split."""
     folder = _export(tools, name)
-    export_checkpoint(folder, tools.policy, state.params, dtype=EXPORT_DTYPE)
-    stored = jax.tree.map(
-        lambda x: x.astype(EXPORT_DTYPE).astype(x.dtype), state.params
-    )
+    weights = plain_weights(policy_weights(state))
+    export_checkpoint(folder, tools.policy, weights, dtype=EXPORT_DTYPE)
+    stored = jax.tree.map(lambda x: x.astype(EXPORT_DTYPE).astype(x.dtype), weights)
     e = tools.config.evaluation
     result = evaluate(
         stored,

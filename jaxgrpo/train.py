@@ -8,8 +8,9 @@ metric log. All else is a function or an immutable record.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +20,18 @@ import numpy as np
 
 from jaxgrpo.assembly import (
     Optimizer,
-    abstract_state,
+    base_checksum,
     build_optimizer,
-    build_scorer,
     export_checkpoint,
     initial_state,
-    placed_weights,
     problems_of,
+    restored_state,
+    run_mesh,
     update_settings,
 )
-from jaxgrpo.batching import (
-    group_keys,
-    is_prompt_major,
-    prompt_arrays,
-    rows_of_completions,
-    sampled_groups,
-    update_arrays,
-)
+from jaxgrpo.batching import is_prompt_major, rows_of_completions, update_arrays
 from jaxgrpo.checkpoint import Checkpointer
+from jaxgrpo.compile_watch import CompileWatch
 from jaxgrpo.conclusion import (
     conclude,
     kept_evaluation,
@@ -45,13 +40,20 @@ from jaxgrpo.conclusion import (
 )
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
-from jaxgrpo.device.mesh import placed_like
-from jaxgrpo.device.model.decoder import Params
-from jaxgrpo.device.records import Rollouts, TrainState
+from jaxgrpo.device.mesh import placed_like, replicated_like
+from jaxgrpo.device.model.decoder import Weights
+from jaxgrpo.device.model.lora import policy_weights, without_base
+from jaxgrpo.device.records import TrainState
 from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN
-from jaxgrpo.device.sampling.sample import sample
 from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
-from jaxgrpo.evaluate import Evaluation, check_errors, evaluate, score_groups
+from jaxgrpo.engine import Engine
+from jaxgrpo.evaluate import (
+    Evaluation,
+    check_errors,
+    evaluate,
+    scored_groups,
+    submit_each,
+)
 from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.regroup import Regrouper, regroup
 from jaxgrpo.host.scorer import Scorer
@@ -66,6 +68,8 @@ from jaxgrpo.policy import (
 from jaxgrpo.problems.stream import ProblemStream
 from jaxgrpo.rollout_table import drop_after, write_rollouts
 from jaxgrpo.run_folder import RunFolder
+from jaxgrpo.sampling import drawn_groups, training_engine
+from jaxgrpo.scorer_setup import build_scorer
 from jaxgrpo.step_metrics import (
     Counters,
     group_metrics,
@@ -97,6 +101,8 @@ class _Run:
 
     config: Config
     policy: Policy
+    engine: Engine
+    """Draws the completions of the steps."""
     optimizer: Optimizer
     settings: UpdateSettings
     weights: dict[str, float]
@@ -108,6 +114,7 @@ class _Run:
     regroupers: tuple[Regrouper, ...]
     checkpointer: Checkpointer
     log: MetricLog
+    compile_watch: CompileWatch
     console: Console
     reference: Policy | None
     """Model whose evaluation is shown beside the result."""
@@ -156,14 +163,17 @@ def _train_in(
     policy = load_policy(config.model, config.prompt)
     check_lengths(config, policy)
     reference = load_reference(config)
+    engine = training_engine(config, policy)
     report = console.counter("preparing problems")
     source = problems_of(config.data, config.data.split, report=report)
     optimizer = build_optimizer(config.optimizer, num_updates=config.num_updates)
-    state = initial_state(initial_weights(policy, config), optimizer, policy, config)
+    state = initial_state(
+        initial_weights(policy, config, run_mesh(config)), optimizer, policy, config
+    )
     loop: dict[str, Any] = {}
     latest = checkpointer.latest_step()
     if latest is not None:
-        state, loop = checkpointer.restore(latest, abstract_state(state))
+        state, loop = restored_state(checkpointer, latest, state)
         console.note(f"continuing from step {latest}.")
     drop_after(run_folder.path, latest or 0)
     with (
@@ -177,10 +187,12 @@ def _train_in(
             notify=console.note,
         ) as log,
         ProblemStream(source, batch_size=1, seed=config.run.seed) as problems,
+        CompileWatch(expected=_programs_of(engine)) as compile_watch,
     ):
         run = _Run(
             config=config,
             policy=policy,
+            engine=engine,
             optimizer=optimizer,
             settings=update_settings(config, policy),
             weights=weights,
@@ -195,6 +207,7 @@ def _train_in(
             regroupers=(),
             checkpointer=checkpointer,
             log=log,
+            compile_watch=compile_watch,
             console=console,
             reference=reference,
             num_available=len(source),
@@ -215,7 +228,7 @@ def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
         every = config.evaluation.every_steps
         if every and made % every == 0 and made < num_steps:
             result = evaluate(
-                state.params, run.policy, run.validation, run.scorer, config,
+                policy_weights(state), run.policy, run.validation, run.scorer, config,
                 step=made, with_samples=False,
             )  # fmt: skip
             metrics |= evaluation_metrics(result)
@@ -223,16 +236,18 @@ def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
         run.console.step(made, metrics)
         run.counters.wall_s = already_s + time.monotonic() - run.begun_s
         run.checkpointer.save_if_due(
-            made, made == num_steps, state, lambda: _loop_state(run)
+            made,
+            made == num_steps,
+            without_base(state),
+            partial(_loop_state, run, state),
         )
-    after = _evaluated(run, state.params, run.policy, "after", step=num_steps)
+    after = _evaluated(run, policy_weights(state), run.policy, "after", step=num_steps)
     evaluations = {"before": before, "after": after}
     if run.reference is not None:
-        weights = initial_weights(run.reference, config)
+        weights = initial_weights(run.reference, config, run_mesh(config))
         evaluations["reference"] = _evaluated(
-            run, placed_weights(weights, run.reference, config), run.reference,
-            "reference", step=0,
-        )  # fmt: skip
+            run, weights, run.reference, "reference", step=0
+        )
     run.counters.wall_s = already_s + time.monotonic() - run.begun_s
     _finish(run, state, evaluations, resumed_from=first_step)
 
@@ -242,12 +257,13 @@ def _step(
 ) -> tuple[TrainState, dict[str, float]]:
     """One step: the whole path of the data."""
     clock = Stopwatch()
+    run.compile_watch.skip()  # evaluations have shapes of their own
     problems, prompts = _next_prompts(run)
     clock.lap("prompt")
-    rollouts = _sampled(run, state, step, problems, prompts)
+    drawn = _drawn(run, state, step, problems, prompts)
+    submitted = submit_each(run.scorer, drawn)  # scored while others are drawn
     clock.lap("sample")
-    completed = sampled_groups(run.policy, problems, prompts, rollouts)
-    scored = score_groups(run.scorer, completed)
+    scored = scored_groups(submitted)
     check_errors(scored, run.config.scorer.max_error_share)
     groups = regroup(scored, run.regroupers)
     clock.lap("score")
@@ -265,45 +281,34 @@ def _step(
     clock.lap("write")
     metrics = update_metrics | group_metrics(scored, run.weights)
     metrics |= run.counters.add(prompts, scored)
+    metrics |= run.scorer.metrics() | run.compile_watch.take()
     metrics["dropped_groups"] = len(scored) - len(groups)
-    for text in warnings_of(metrics, gap_limit=run.config.log.sampler_gap_warning):
+    warnings = warnings_of(metrics, gap_limit=run.config.log.sampler_gap_warning)
+    for text in warnings + run.compile_watch.excess():
         run.console.warn(f"step {step + 1}: {text}")
     return state, metrics | clock.metrics(num_sampled(scored))
 
 
-def _sampled(
+def _drawn(
     run: _Run,
     state: TrainState,
     step: int,
     problems: Sequence[Problem],
     prompts: Sequence[Prompt],
-) -> Rollouts:
-    """G completions of each prompt, on the device."""
-    s = run.config.sampling
-    keys_B = group_keys(
+) -> Iterator[tuple[int, Group]]:
+    """G completions of each prompt, a group as it is completed."""
+    return drawn_groups(
+        run.engine,
+        policy_weights(state),
+        run.policy,
         problems,
+        prompts,
         seed=run.config.run.seed,
         purpose=PURPOSE_TRAIN,
         step=step,
-        num_prompts=s.problems_per_step,
-        group_size=s.group_size,
+        temperature=run.config.sampling.temperature,
+        policy_step=int(state.step),
     )
-    arrays = prompt_arrays(
-        prompts,
-        num_prompts=s.problems_per_step,
-        num_positions=run.config.prompt.max_prompt_tokens,
-    )
-    rollouts = sample(
-        state.params,
-        *placed_like((arrays, keys_B), state.params),
-        jnp.float32(s.temperature),
-        state.step,
-        architecture=run.policy.architecture,
-        settings=run.policy.sampler(
-            group_size=s.group_size, max_new_tokens=s.max_new_tokens
-        ),
-    )
-    return jax.block_until_ready(rollouts)
 
 
 def _updated(
@@ -332,6 +337,7 @@ def _updated(
         state,
         *placed_like(batch, state.params),
         jnp.float32(config.sampling.temperature),
+        replicated_like(run.engine.constraints, state.params),
         architecture=run.policy.architecture,
         optimizer=run.optimizer.transformation,
         settings=run.settings._replace(is_prompt_major=is_plain),
@@ -367,7 +373,7 @@ def _next_prompts(run: _Run) -> tuple[list[Problem], list[Prompt]]:
 
 
 def _evaluated(
-    run: _Run, params: Params, policy: Policy, name: str, *, step: int
+    run: _Run, params: Weights, policy: Policy, name: str, *, step: int
 ) -> Evaluation:
     return kept_evaluation(
         run.folder.path, name, params, policy, run.scorer, run.config, run.console,
@@ -377,10 +383,9 @@ def _evaluated(
 
 def _evaluated_before(run: _Run, state: TrainState, first_step: int) -> Evaluation:
     """The evaluation of the first weights, also where its file was lost meanwhile."""
-    params = state.params
+    params = policy_weights(state)
     if first_step and not (run.folder.path / "evaluation_before.json").exists():
-        weights = initial_weights(run.policy, run.config)
-        params = placed_weights(weights, run.policy, run.config)
+        params = initial_weights(run.policy, run.config, run_mesh(run.config))
     return _evaluated(run, params, run.policy, "before", step=0)
 
 
@@ -393,7 +398,8 @@ def _finish(
 ) -> None:
     """Exports the weights; writes table, pictures and summary."""
     path = run.folder.path
-    export_checkpoint(path / "export", run.policy, state.params, dtype="float32")
+    weights = policy_weights(state)
+    export_checkpoint(path / "export", run.policy, weights, dtype="float32")
     summary = {
         **vars(run.counters),
         "num_steps": run.config.run.num_steps,
@@ -405,8 +411,20 @@ def _finish(
     conclude(run.folder, run.config, run.console, evaluations, summary)
 
 
-def _loop_state(run: _Run) -> dict[str, Any]:
+def _programs_of(engine: Engine) -> dict[str, int]:
+    """How many programs each function of a step may have."""
+    num_widths = len(engine.settings.prompt_widths)
     return {
+        "prefill": num_widths,
+        "insert": num_widths,
+        "decode_segment": 1,
+        "update": 2,  # with and without a gather of prompts
+    }
+
+
+def _loop_state(run: _Run, state: TrainState) -> dict[str, Any]:
+    return {
+        "base_checksum": base_checksum(state.base_params),
         "problems": run.problems.state_dict(),
         "counters": vars(run.counters),
         "wandb_id": run.log.wandb_id,

@@ -49,7 +49,7 @@ settings.register_profile("repeat", derandomize=True, print_blob=True)
 settings.register_profile("explore", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
-collect_ignore_glob = ["golden/make_*.py"]
+collect_ignore_glob = ["golden/make_*.py", "golden/check_*.py"]
 """Scripts that need torch or TRL; run by hand, their results are stored."""
 
 

@@ -19,15 +19,31 @@ LONGEST_FUNCTION = 80
 
 DEVICE_ORDER = """
 device
+device.cuts
 device.records
 device.placement
 device.model
 device.model.architecture
+device.model.presets
+device.model.rope
+device.model.lora
+device.model.forward_settings
+device.model.remat
+device.model.attention.rows
+device.model.attention.xla
+device.model.attention.chunked
+device.model.attention.splash
+device.model.attention.cudnn
+device.model.attention.choice
 device.model.attention
 device.model.cache
+device.model.decode_attention
 device.model.layer
 device.model.decoder
+device.model.decode
 device.mesh
+device.sampling
+device.sampling.constraint
 device.head
 device.objective
 device.objective.choices
@@ -44,11 +60,15 @@ device.objective.presets
 device.objective.correction
 device.objective.experimental
 device.objective.loss
-device.sampling
 device.sampling.keys
-device.sampling.sample
+device.sampling.choose
+device.sampling.slots
+device.sampling.weights
+device.sampling.prefill
+device.sampling.segment
 device.optimizer
 device.supervised
+device.update_batch
 device.update
 """
 
@@ -56,25 +76,82 @@ HOST_ORDER = """
 host
 host.records
 host.prompts
+host.constraints.specification
+host.constraints.stack_moves
+host.constraints.byte_automaton
+host.constraints.lexemes
+host.constraints.python_literal
+host.constraints.json_value
+host.constraints.regular
+host.constraints.markers
+host.constraints.closing
+host.constraints.trie
+host.constraints.token_walk
+host.constraints.vocabulary
+host.constraints.token_tables
+host.constraints.table_cache
+host.constraints.compilation
+host.constraints
+host.stop_strings
 host.sandbox.levels
+host.sandbox.protocol
 host.sandbox.linux
 host.sandbox.syscalls
 host.sandbox.landlock
 host.sandbox.seccomp
 host.sandbox.confinement
 host.sandbox.namespaces
-host.sandbox.owner
 host.sandbox.plain_data
+host.sandbox.tracing
+host.sandbox.tracing.canonical
+host.sandbox.tracing.region
+host.sandbox.tracing.statements
+host.sandbox.tracing.recorder
+host.sandbox.tracing.hooks
+host.sandbox.tracing.tracer
 host.sandbox.candidate
+host.sandbox.tester
+host.sandbox.preparation
+host.sandbox.watch
+host.sandbox.serving
 host.sandbox.zygote
+host.sandbox.owner
 host.sandbox.outcome
+host.sandbox.traces
 host.sandbox.calls
+host.sandbox.examination
+host.sandbox.packages
 host.sandbox.sandbox
 host.sandbox.probe
 host.sandbox
+host.trace.spans
+host.trace.matching
+host.trace.divergence
+host.trace
+host.judge.error_classes
 host.judge.literal_values
 host.judge.literal
+host.judge.source_names
+host.judge.extraction
+host.judge.settings
+host.judge.results
+host.judge.batches
+host.judge.comparators.text
+host.judge.comparators.values
+host.judge.comparators.ladder
+host.judge.comparators
+host.judge.checker
+host.judge.stdin
+host.judge.call
+host.judge.operations
+host.judge.conditions
+host.judge.assert_cases
+host.judge.rewriting
+host.judge.assert_plans
+host.judge.assertion
+host.judge.programs
 host.judge
+host.json_rows
 host.rewards
 host.rewards.exact
 host.rewards.similarity
@@ -90,6 +167,7 @@ host.scorer
 JOINT_ORDER = """
 .
 process
+compile_watch
 config_tables
 config_learning
 config
@@ -98,6 +176,15 @@ config_fields
 config_help
 config_loading
 checkpoint
+weights.names
+weights.folder
+weights.reading
+weights.loading
+weights.writing
+weights.saving
+weights.peft
+weights.gguf
+weights.gguf_tokenizer
 weights
 wandb_run
 metrics_log
@@ -109,6 +196,8 @@ report.curves
 report.evaluation_table
 report.evaluation_chart
 console
+scorer_setup
+score
 problems
 problems.output_prediction
 problems.output_prediction.grammar
@@ -121,11 +210,14 @@ problems.output_prediction.notation
 problems.output_prediction.tokenizer
 problems.output_prediction.builder
 problems.progress
+convert
 problems.datasets
 problems.stream
 policy
+engine
 assembly
 batching
+sampling
 imitation
 doctor
 step_metrics
@@ -133,10 +225,30 @@ evaluate
 conclusion
 supervise
 source
+export
 sample
 measure
 stopwatch
 train
+plan
+plan.hardware
+plan.devices
+plan.hlo
+plan.kernels
+plan.collectives
+plan.costs
+plan.roofline
+plan.estimate
+plan.arrays
+plan.programs
+plan.compilation
+plan.layouts
+plan.planning
+plan.advice
+plan.report
+plan.fit
+plan.show
+cli_errors
 cli
 """
 
@@ -144,10 +256,12 @@ KNOW_BOTH_MACHINES = {
     "assembly",
     "batching",
     "conclusion",
+    "engine",
     "evaluate",
     "imitation",
     "policy",
     "sample",
+    "sampling",
     "supervise",
     "train",
 }
@@ -161,7 +275,7 @@ DEVICE_EXTRAS = {
     "jaxgrpo.device.update": {"optax"},
 }
 HOST_MAY_LOAD = {"numpy"}
-HOST_MAY_LOAD_LAZILY = {"tokenizers", "transformers"}
+HOST_MAY_LOAD_LAZILY = {"outlines_core", "tokenizers", "transformers"}
 
 
 def names_in(order: str) -> list[str]:

@@ -1,5 +1,6 @@
 """From the tables of a configuration to settings, optimiser and first state."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -10,18 +11,24 @@ from jax.sharding import PartitionSpec
 
 from jaxgrpo.assembly import (
     abstract_state,
+    base_checksum,
     build_optimizer,
     initial_state,
     problems_of,
+    restarted_state,
+    restored_state,
     update_settings,
 )
+from jaxgrpo.checkpoint import Checkpointer
 from jaxgrpo.config import (
     Config,
     DataConfig,
+    LoraConfig,
     ModelConfig,
     OptimizerConfig,
     PromptConfig,
 )
+from jaxgrpo.device.model.lora import ADAPTERS, without_base
 from jaxgrpo.device.objective.presets import PRESETS
 from jaxgrpo.device.optimizer import is_matrix
 from jaxgrpo.device.update import UpdateSettings
@@ -135,7 +142,7 @@ def test_settings_come_from_all_tables(policy):
     assert settings.logprob_chunk == 77
     assert settings.masks_dead_groups
     assert (settings.ref_sync_steps, settings.ref_mixup) == (9, 0.5)
-    assert settings.dtype == "float32"
+    assert settings.forward.dtype == "float32"
     hash(settings)  # a static argument of jit
 
 
@@ -221,6 +228,73 @@ def test_the_reference_is_a_copy_kept_only_where_it_is_used(policy):
     assert np.isfinite(state.ref_params["embedding_VD"]).all()
 
 
+# Adapters
+
+
+def adapted_state(policy, optimizer=None, **tables):
+    """The first state of a run with adapters on (2, 2, 2)."""
+    config = config_of(
+        mesh={"data": 2, "fsdp": 2, "tensor": 2},
+        lora={"rank": 4, "alpha": 8.0, "targets": ["q", "down"]}, **tables,
+    )  # fmt: skip
+    optimizer = optimizer or build_optimizer(config.optimizer, num_updates=4)
+    return initial_state(initial_weights(policy, config), optimizer, policy, config)
+
+
+def test_every_kernel_with_an_adapter_can_be_configured():
+    assert LoraConfig().targets == tuple(ADAPTERS)
+
+
+def test_adapters_are_all_that_is_trained_and_the_base_is_the_reference(policy):
+    state = adapted_state(policy, objective={"kl_coef": 0.1})
+    layers = state.params["layers"]
+    assert set(layers) == {"q_a_DZ", "q_b_ZNH", "down_a_FZ", "down_b_ZD"}
+    assert layers["q_b_ZNH"].sharding.spec == PartitionSpec(None, None, "tensor", None)
+    assert layers["down_a_FZ"].sharding.spec == PartitionSpec(None, "tensor", None)
+    assert state.ref_params is None
+    weights = initial_weights(policy, config_of())
+    jax.tree.map(np.testing.assert_array_equal, state.base_params.params, weights)
+    assert float(state.base_params.scale) == 2.0
+    moments = [leaf.size for leaf in jax.tree.leaves(state.opt_state) if leaf.ndim]
+    assert sum(moments) == 2 * sum(leaf.size for leaf in jax.tree.leaves(layers))
+
+
+def test_the_base_is_held_in_the_dtype_of_the_computation(policy):
+    half = dataclasses.replace(
+        policy, forward=policy.forward._replace(dtype="bfloat16")
+    )
+    state = adapted_state(half)
+    dtypes = {leaf.dtype.name for leaf in jax.tree.leaves(state.base_params.params)}
+    assert dtypes == {"bfloat16"}
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(state.params)} == {"float32"}
+
+
+def test_a_checkpoint_holds_no_base_and_fits_no_other(policy, tmp_path):
+    state = adapted_state(policy)
+    trained = state._replace(params=jax.tree.map(lambda x: x + 1.0, state.params))
+    loop = {"base_checksum": base_checksum(state.base_params)}
+    with Checkpointer(tmp_path, every_steps=1, keep=1) as checkpointer:
+        checkpointer.save(1, without_base(trained), loop)
+        restored, _ = restored_state(checkpointer, 1, state)
+        jax.tree.map(np.testing.assert_array_equal, restored, trained)
+        another = adapted_state(policy, run={"seed": 1})
+        with pytest.raises(ValueError, match="step 1 were trained on other base"):
+            restored_state(checkpointer, 1, another)
+    saved = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    assert saved < sum(leaf.nbytes for leaf in jax.tree.leaves(state.base_params))
+
+
+def test_a_restart_forgets_moments_and_nothing_else(policy):
+    optimizer = build_optimizer(OptimizerConfig(), num_updates=4)
+    state = adapted_state(policy, optimizer)
+    used = state._replace(opt_state=jax.tree.map(lambda x: x + 1, state.opt_state))
+    again = restarted_state(used, optimizer, 7)
+    assert int(again.step) == 7
+    jax.tree.map(np.testing.assert_array_equal, again._replace(step=state.step), state)
+    for new, old in zip(*map(jax.tree.leaves, (again, state)), strict=True):
+        assert new.sharding.is_equivalent_to(old.sharding, new.ndim)
+
+
 def test_an_abstract_state_says_shape_type_and_place(policy):
     config = config_of(mesh={"data": 4, "fsdp": 2})
     optimizer = build_optimizer(config.optimizer, num_updates=4)
@@ -238,7 +312,7 @@ def test_an_abstract_state_says_shape_type_and_place(policy):
         ({"mesh": {"data": 3}}, "there are 8 devices"),
         (
             {"sampling": {"problems_per_step": 12}},
-            "problems_per_step .* is 12, which does not divide by .* = 8",
+            "problems_per_step 12 .* does not divide by .* = 8",
         ),
         (
             {"evaluation": {"batch_problems": 20}, "objective": {"minibatches": 2}},

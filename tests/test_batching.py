@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from jaxgrpo.batching import (
-    group_keys,
+    draws_of,
     prompt_arrays,
     rows_of_completions,
-    sampled_groups,
     update_arrays,
 )
 from jaxgrpo.config import ModelConfig, PromptConfig
-from jaxgrpo.device.model.decoder import initial_params
-from jaxgrpo.device.records import Prompts, Rollouts
-from jaxgrpo.device.sampling.sample import sample
+from jaxgrpo.device.records import FINISH_REASONS, Rollouts
+from jaxgrpo.device.sampling.keys import row_keys
+from jaxgrpo.host.prompts import stable_hash
 from jaxgrpo.host.records import Completion, Group, Problem, Prompt, Score
 from jaxgrpo.policy import Policy, load_policy
 
@@ -38,9 +37,7 @@ def policy() -> Policy:
     model = ModelConfig(
         preset="qwen3-tiny", tokenizer="builtin:output_prediction_tokenizer"
     )
-    # A tenth of all tokens ends a completion, so that lengths differ.
-    policy = load_policy(model, PromptConfig())
-    return replace(policy, eos_ids=(*policy.eos_ids, *range(40)))
+    return load_policy(model, PromptConfig())
 
 
 @pytest.fixture(scope="module")
@@ -49,27 +46,36 @@ def prompts(policy) -> list[Prompt]:
 
 
 @pytest.fixture(scope="module")
-def sampled(policy, prompts) -> tuple[Prompts, Rollouts]:
-    """Prompts, two of them padding, and their rollouts."""
-    arrays = prompt_arrays(prompts, num_prompts=P, num_positions=S)
-    keys_B = group_keys(PROBLEMS, **KEY_OF, num_prompts=P, group_size=G)
-    params = initial_params(policy.architecture, jax.random.key(0))
-    rollouts = sample(
-        params,
-        arrays,
-        keys_B,
-        jnp.float32(1.0),
-        jnp.int32(11),
-        architecture=policy.architecture,
-        settings=policy.sampler(group_size=G, max_new_tokens=T),
-    )
-    assert len(set(np.asarray(rollouts.lengths_B).tolist())) > 1
-    return arrays, rollouts
+def groups(policy, prompts) -> list[Group]:
+    """Completions of every length, as the sampler would hand them over."""
+    rng = np.random.default_rng(0)
 
+    def completion(prompt: Prompt, sample: int) -> Completion:
+        # The longest ends by its budget, the others with an end token.
+        length = int(rng.integers(1, T + 1)) if sample else T
+        token_ids = rng.integers(40, 300, length).astype(np.int32)
+        if length < T:
+            token_ids[-1] = policy.eos_ids[0]
+        text, offsets = policy.decode(token_ids)
+        return Completion(
+            problem_id=prompt.problem_id,
+            token_ids=token_ids,
+            text=text,
+            token_offsets=offsets,
+            finish_reason="eos" if length < T else "length",
+            sampler_logprobs=-rng.random(length).astype(np.float32),
+            policy_step=11,
+            sample=sample,
+        )
 
-@pytest.fixture(scope="module")
-def groups(policy, prompts, sampled) -> list[Group]:
-    return sampled_groups(policy, PROBLEMS, prompts, sampled[1])
+    return [
+        Group(
+            problem=problem,
+            prompts=(prompt,),
+            completions=tuple(completion(prompt, sample) for sample in range(G)),
+        )
+        for problem, prompt in zip(PROBLEMS, prompts, strict=True)
+    ]
 
 
 def scored(group: Group) -> Group:
@@ -116,77 +122,80 @@ def test_a_prompt_that_does_not_fit_is_never_cut(prompts):
         prompt_arrays(prompts, num_prompts=P, num_positions=length - 1)
 
 
-# Keys
-
-
-def test_every_row_has_a_key_of_its_own():
-    keys_B = group_keys(PROBLEMS, **KEY_OF, num_prompts=4, group_size=G)
-    assert len(np.unique(jax.random.key_data(keys_B), axis=0)) == 4 * G
-
-
-def test_keys_of_a_problem_depend_on_no_other():
-    keys_B = group_keys(PROBLEMS, **KEY_OF, num_prompts=4, group_size=G)
-    alone_B = group_keys(PROBLEMS[2:3], **KEY_OF, num_prompts=1, group_size=G)
-    assert (keys_B[2 * G : 3 * G] == alone_B).all()
-
-
-def test_a_problem_that_comes_twice_is_drawn_anew():
-    twice = [PROBLEMS[0], PROBLEMS[1], PROBLEMS[0]]
-    keys_B = group_keys(twice, **KEY_OF, num_prompts=3, group_size=G)
-    assert len(np.unique(jax.random.key_data(keys_B), axis=0)) == 3 * G
-    once_B = group_keys(twice[:1], **KEY_OF, num_prompts=1, group_size=G)
-    assert (keys_B[:G] == once_B).all()
-
-
-# From rollouts to groups
-
-
-def test_groups_hold_what_was_sampled(policy, groups, prompts, sampled):
-    _, rollouts = sampled
-    assert [group.problem for group in groups] == PROBLEMS
-    for index, group in enumerate(groups):
-        assert group.prompts == (prompts[index],)
-        assert [c.sample for c in group.completions] == list(range(G))
-        for sample_index, completion in enumerate(group.completions):
-            row = index * G + sample_index
-            length = int(rollouts.lengths_B[row])
-            expected = rollouts.completion_BT[row, :length]
-            assert completion.token_ids.tolist() == expected.tolist()
-            assert len(completion.sampler_logprobs) == length
-            assert len(completion.token_offsets) == length
-            assert completion.text == policy.decode(completion.token_ids)[0]
-            assert completion.policy_step == 11
-            is_ended = int(expected[-1]) in policy.eos_ids
-            assert completion.finish_reason == ("eos" if is_ended else "length")
+def test_a_problem_that_comes_twice_is_another_draw():
+    twice = [PROBLEMS[0], PROBLEMS[1], PROBLEMS[0], PROBLEMS[0]]
+    assert draws_of(twice) == [0, 0, 1, 2]
 
 
 # From groups to an update
 
 
-def test_unchanged_groups_give_back_the_samplers_arrays(groups, sampled):
-    prompts, rollouts = sampled
-    actual_prompts, actual, rewards = arrays_of([scored(group) for group in groups])
-    num_real = len(PROBLEMS) * G
-    assert actual.is_real_B.tolist() == [True] * num_real + [False] * (P * G - num_real)
-    for name in ("token_ids_PS", "lengths_P"):
-        np.testing.assert_array_equal(
-            getattr(actual_prompts, name), getattr(prompts, name)
-        )
-    np.testing.assert_array_equal(
-        key_data(actual)[:num_real], key_data(rollouts)[:num_real]
+def test_arrays_hold_what_the_completions_do(groups, prompts):
+    actual_prompts, rollouts, rewards = arrays_of([scored(group) for group in groups])
+    expected = prompt_arrays(prompts, num_prompts=P, num_positions=S)
+    jax.tree.map(np.testing.assert_array_equal, actual_prompts, expected)
+    completions = [c for group in groups for c in group.completions]
+    num_real = len(completions)
+    assert rollouts.is_real_B.tolist() == [True] * num_real + [False] * (
+        P * G - num_real
     )
-    is_token_BT = np.arange(T)[None, :] < np.asarray(rollouts.lengths_B)[:, None]
-    for name in Rollouts._fields:
-        if name in ("row_key_B", "is_real_B"):
-            continue
-        expected = np.asarray(getattr(rollouts, name))
-        if name.endswith("_BT"):
-            expected = np.where(is_token_BT, expected, 0)
-        found = getattr(actual, name)
-        assert found.dtype == expected.dtype, name
-        np.testing.assert_array_equal(found[:num_real], expected[:num_real], name)
+    for row, completion in enumerate(completions):
+        length = len(completion.token_ids)
+        for name, values in [
+            ("completion_BT", completion.token_ids),
+            ("sampler_logprobs_BT", completion.sampler_logprobs),
+        ]:
+            found = np.asarray(getattr(rollouts, name)[row])
+            np.testing.assert_array_equal(found[:length], values)
+            assert not found[length:].any()
+        assert rollouts.lengths_B[row] == length
+        reason = FINISH_REASONS[int(rollouts.finish_reason_B[row])]
+        assert reason == completion.finish_reason
+        assert rollouts.policy_step_B[row] == 11
+        assert rollouts.prompt_index_B[row] == rollouts.group_id_B[row] == row // G
+    assert rollouts.kept_BTk is None
     assert rewards.rewards_BR[:num_real, 0].tolist() == [0.0, 1.0, 2.0] * len(PROBLEMS)
     assert rewards.credit_BT is None
+
+
+def test_rows_have_the_keys_they_were_drawn_with(groups):
+    again = replace(groups[1], completions=tuple(
+        replace(completion, draw=1) for completion in groups[1].completions
+    ))  # fmt: skip
+    _, rollouts, _ = arrays_of([scored(groups[0]), scored(again)])
+    hashes = [stable_hash(PROBLEMS[index].id) for index in [0] * G + [1] * G]
+    expected_B = row_keys(
+        **KEY_OF,
+        problem_hash_B2=jnp.array(hashes, jnp.uint32),
+        draw_B=jnp.array([0] * G + [1] * G),
+        sample_B=jnp.array([*range(G)] * 2),
+    )
+    assert (rollouts.row_key_B[: 2 * G] == expected_B).all()
+    assert len(np.unique(key_data(rollouts)[: 2 * G], axis=0)) == 2 * G
+
+
+def with_kept(group: Group, width: int) -> Group:
+    """The group as if its tokens had been drawn from a few ids."""
+    completions = [
+        replace(c, kept_ids=np.stack([c.token_ids + i for i in range(width)], axis=1))
+        for c in group.completions
+    ]
+    return replace(group, completions=tuple(completions))
+
+
+def test_the_ids_that_tokens_were_drawn_from_come_along(groups):
+    _, rollouts, _ = arrays_of([scored(with_kept(group, 4)) for group in groups])
+    assert rollouts.kept_BTk.shape == (P * G, T, 4)
+    for row, completion in enumerate(c for g in groups for c in g.completions):
+        kept_Tk = np.asarray(rollouts.kept_BTk[row])
+        length = len(completion.token_ids)
+        np.testing.assert_array_equal(kept_Tk[:length, 2], completion.token_ids + 2)
+        assert not kept_Tk[length:].any()
+
+
+def test_completions_truncated_in_different_ways_are_refused(groups):
+    with pytest.raises(AssertionError, match="truncated to different numbers"):
+        arrays_of([scored(with_kept(groups[0], 4)), scored(groups[1])])
 
 
 def test_padding_rows_and_prompts_are_in_range(groups):

@@ -10,7 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 import jaxgrpo
-from jaxgrpo.cli import _one_line_errors, app
+from jaxgrpo.cli import app
+from jaxgrpo.cli_errors import one_line_errors
 from jaxgrpo.config_fields import config_fields
 from jaxgrpo.config_loading import find_config, shipped_configs
 
@@ -111,21 +112,21 @@ def test_unreadable_prompt_file_is_one_line(tmp_path: Path):
 
 
 def test_interrupt_exits_130_and_says_how_to_go_on(capsys: pytest.CaptureFixture):
-    with pytest.raises(typer.Exit) as caught, _one_line_errors("Go on so."):
+    with pytest.raises(typer.Exit) as caught, one_line_errors("Go on so."):
         raise KeyboardInterrupt
     assert caught.value.exit_code == 130
     assert capsys.readouterr().err == "jaxgrpo: interrupted. Go on so.\n"
 
 
 def test_own_value_error_becomes_one_line(capsys: pytest.CaptureFixture):
-    with pytest.raises(typer.Exit) as caught, _one_line_errors(""):
+    with pytest.raises(typer.Exit) as caught, one_line_errors(""):
         find_config("no-such-config")
     assert caught.value.exit_code == 2
     assert capsys.readouterr().err.startswith("jaxgrpo: no-such-config")
 
 
 def test_foreign_value_error_keeps_its_traceback():
-    with pytest.raises(ValueError, match="invalid literal"), _one_line_errors(""):
+    with pytest.raises(ValueError, match="invalid literal"), one_line_errors(""):
         int("x")
 
 
@@ -133,5 +134,5 @@ def test_own_value_error_keeps_its_traceback_on_request(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("JAXGRPO_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="no such file"), _one_line_errors(""):
+    with pytest.raises(ValueError, match="no such file"), one_line_errors(""):
         find_config("no-such-config")

@@ -284,7 +284,8 @@ def test_unknown_reward_names_the_nearest(grpo_file: Path):
     ("overrides", "expected"),
     [
         (["objective.minibatches=3"], "Set sampling.problems_per_step to a multiple"),
-        (["objective.microbatches=7"], "objective.microbatches 7 = 7"),
+        (["mesh.fsdp=64", "objective.microbatches=16"], "to one of [1, 2, 4, 8]."),
+        (["objective.microbatches=7"], "Set it to one of [1, 2, 4, 8, 16, 32, 64, "),
         (["mesh.data=3"], "mesh.data * mesh.fsdp = 3"),
         (["mesh.fsdp=5"], "Set sampling.problems_per_step to a multiple of 5"),
         (["model.preset=tiny"], "Set exactly one of the two"),
@@ -320,6 +321,17 @@ def test_unknown_reward_names_the_nearest(grpo_file: Path):
                 "objective.advantage_scale=batch",
             ],
             "Set them to 'group' and 'mean'",
+        ),
+        (["sampling.top_p=0.9"], "Set sampling.top_k, to 64 for instance"),
+        (["sampling.min_p=0.1"], "Set sampling.top_k, to 64 for instance"),
+        (["sampling.top_k=1"], "would be the same"),
+        (["sampling.slots=65"], "more than sampling.problems_per_step 64"),
+        (["sampling.rows_per_problem=9"], "more than sampling.group_size 8"),
+        (["mesh.data=8", "sampling.slots=12"], "Set it to a multiple of 8"),
+        (["sampling.cache_dtype=int8"], "to 'token_truncate' for instance"),
+        (
+            ["objective.correction=token_mask", "objective.correction_min=2.0"],
+            "is not below correction_max 2.0",
         ),
         (["rewards.exact.weight=0.0"], "every reward (exact) has weight 0"),
         (["rewards={}"], "no reward is configured"),
@@ -357,6 +369,10 @@ def test_impossible_stage_says_what_to_change(
         ("optimizer.muon_learning_rate=0.1", "optimizer.name is 'adamw'"),
         ("optimizer.decay_fraction=0.5", "optimizer.schedule is 'constant'"),
         ("supervised.problems_per_batch=3", "run.mode is 'grpo'"),
+        ("sampling.gather_weights=false", "mesh.fsdp is 1"),
+        ("objective.correction_max=3.0", "objective.correction is 'none'"),
+        ("lora.alpha=8", "lora.rank is 0"),
+        ('lora.targets=["q"]', "lora.rank is 0"),
     ],
 )
 def test_a_field_without_effect_is_refused(grpo_file: Path, override: str, reason: str):
@@ -367,12 +383,30 @@ def test_a_field_without_effect_is_refused(grpo_file: Path, override: str, reaso
 
 @pytest.mark.parametrize(
     "override",
-    ["run.num_steps=7", "objective.kl_coef=0.1", "sampling.group_size=4"],
+    [
+        "run.num_steps=7",
+        "objective.kl_coef=0.1",
+        "sampling.group_size=4",
+        "sampling.slots=4",
+    ],
 )
 def test_a_field_of_grpo_is_refused_in_supervised_mode(
     supervised_file: Path, override: str
 ):
     assert "run.mode is 'supervised'" in complaint(supervised_file, override)
+
+
+def test_adapters_leave_no_reference_to_move(grpo_file: Path):
+    changes = ["objective.kl_coef=0.1", "objective.ref_sync_steps=4"]
+    load_config(grpo_file, changes)
+    message = complaint(grpo_file, *changes, "lora.rank=8")
+    assert "with lora.rank 8 is the frozen base" in message
+
+
+@pytest.mark.parametrize("targets", [[], ["q", "v", "q"]])
+def test_targets_of_adapters_are_named_once(grpo_file: Path, targets: list[str]):
+    message = complaint(grpo_file, "lora.rank=8", f"lora.targets={targets}")
+    assert "at least one target, and each target once" in message
 
 
 def test_stages_of_a_grpo_run_are_refused(supervised_file: Path):
@@ -384,6 +418,16 @@ def test_stages_of_a_grpo_run_are_refused(supervised_file: Path):
 def test_stage_name_must_name_a_folder(supervised_file: Path, name: str):
     message = complaint(supervised_file, f'supervised.stages.0.name="{name}"')
     assert "expected text of letters, digits, _ . -" in message
+
+
+def test_int8_is_taken_with_a_correction(grpo_file: Path):
+    changes = ["sampling.cache_dtype=int8", "objective.correction=token_truncate"]
+    config = load_config(grpo_file, changes)
+    assert config.objective.correction_parts == {
+        "correction": "token_truncate",
+        "correction_max": 2.0,
+        "correction_min": 0.0,
+    }
 
 
 def test_only_what_was_chosen_replaces_the_preset(grpo_file: Path):

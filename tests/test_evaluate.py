@@ -18,12 +18,14 @@ from jaxgrpo.evaluate import (
     greedy_results,
     pass_at_k,
     sampled_results,
-    score_groups,
+    scored_groups,
+    submit_each,
 )
+from jaxgrpo.host.judge.results import infra_verdict
 from jaxgrpo.host.messages import SandboxSettings
 from jaxgrpo.host.records import Group, Problem, Score, Verdict
 from jaxgrpo.host.scorer import Scorer
-from jaxgrpo.host.scoring import abstaining_score, infra_verdict
+from jaxgrpo.host.scoring import abstaining_score
 from jaxgrpo.policy import Policy, load_policy
 from tests.host.conftest import group_of
 from tests.problems.conftest import SIZES
@@ -249,7 +251,7 @@ def test_an_evaluation_repeats_exactly(measure, measured):
 
 
 def test_samples_change_with_the_step_and_greedy_answers_do_not(measure, measured):
-    later = measure(step=5)
+    later = measure(step=6)
     assert later["exact_match"] == measured["exact_match"]
     assert later["mean_length"] == measured["mean_length"]
     assert later["pass@1"] != measured["pass@1"]
@@ -294,9 +296,29 @@ def test_prompts_that_are_all_too_long_are_refused(
         )  # fmt: skip
 
 
-def test_scores_come_back_in_the_groups_order(scorer):
+def test_scores_come_back_in_the_problems_order(scorer):
     groups = [group_of(str(i), str(i), "x", problem_id=f"p{i}") for i in range(9)]
-    scored = score_groups(scorer, groups)
+    as_they_ended = [(index, groups[index]) for index in (3, 0, 8, 1, 2, 7, 4, 6, 5)]
+    scored = scored_groups(submit_each(scorer, as_they_ended))
     assert [group.problem.id for group in scored] == [f"p{i}" for i in range(9)]
     for group in scored:
         assert [score.rewards["exact"] for score in group.scores] == [1.0, 0.0]
+
+
+def test_a_group_is_handed_to_the_scorer_before_the_next_is_drawn():
+    events = []
+
+    class Listening:
+        def submit(self, group: Group) -> None:
+            events.append(f"submit {group.problem.id}")
+
+    def drawn() -> Iterator[tuple[int, Group]]:
+        for index in range(2):
+            events.append(f"draw p{index}")
+            yield index, group_of("1", "1", problem_id=f"p{index}")
+
+    scorer: Any = Listening()
+    submit_each(scorer, drawn(), report=lambda done: events.append(f"report {done}"))
+    assert events == [
+        "draw p0", "submit p0", "report 1", "draw p1", "submit p1", "report 2",
+    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,10 @@ import pytest
 
 from jaxgrpo.assembly import export_checkpoint
 from jaxgrpo.config import Config, ModelConfig, PromptConfig, RewardConfig, RunConfig
-from jaxgrpo.device.model.architecture import PRESETS
+from jaxgrpo.device.mesh import make_mesh, param_shardings
+from jaxgrpo.device.model.decoder import initial_params
+from jaxgrpo.device.model.presets import PRESETS
+from jaxgrpo.device.sampling.keys import PURPOSE_INIT
 from jaxgrpo.host.records import Problem
 from jaxgrpo.policy import Policy, initial_weights, load_policy
 from jaxgrpo.weights import checkpoint_folder
@@ -69,6 +71,20 @@ def test_random_weights_come_from_the_seed(policy):
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.parametrize("axes", [(8, 1, 1), (1, 4, 2)])
+def test_random_weights_are_born_where_they_lie_with_the_same_bits(policy, axes):
+    config = Config(model=TINY, rewards={"exact": RewardConfig()})
+    mesh = make_mesh(*axes)
+    born = initial_weights(policy, config, mesh)
+    shardings = param_shardings(policy.architecture, mesh)
+    for leaf, sharding in zip(*map(jax.tree.leaves, (born, shardings)), strict=True):
+        assert leaf.sharding == sharding
+    jax.tree.map(np.testing.assert_array_equal, born, weights(policy))
+    key = jax.random.fold_in(jax.random.key(config.run.seed), PURPOSE_INIT)
+    uncompiled = initial_params(policy.architecture, key)
+    jax.tree.map(np.testing.assert_array_equal, born, uncompiled)
+
+
 def test_encoding_and_decoding_are_those_of_the_tokenizer(policy):
     prompt = policy.encode(PROBLEM)
     assert "f(1)" in prompt.text and prompt.problem_id == "p"
@@ -83,19 +99,34 @@ def test_the_system_message_is_part_of_every_prompt():
     assert "Answer briefly." in policy.encode(PROBLEM).text
 
 
-def test_the_sampler_ends_at_every_declared_token(policy):
-    two = replace(policy, eos_ids=(5, 6))
-    settings = two.sampler(group_size=2, max_new_tokens=3, is_greedy=True)
-    assert (settings.eos_ids, settings.num_tokens) == ((5, 6), policy.num_tokens)
-    assert settings.is_greedy and settings.group_size == 2
-
-
 @pytest.mark.parametrize(
     ("choice", "dtype"), [("auto", "float32"), ("bfloat16", "bfloat16")]
 )
 def test_arithmetic_on_a_cpu_is_float32_unless_asked_otherwise(choice, dtype):
     model = TINY.model_copy(update={"compute_dtype": choice})
-    assert load_policy(model, PromptConfig()).dtype == dtype
+    assert load_policy(model, PromptConfig()).forward.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("platform", "dtype", "attention"),
+    [
+        ("cpu", "float32", "by_size"),
+        ("gpu", "bfloat16", "cudnn"),
+        ("tpu", "bfloat16", "splash"),
+    ],
+)
+def test_the_forward_pass_suits_the_platform_that_will_run_it(
+    platform, dtype, attention
+):
+    forward = load_policy(TINY, PromptConfig(), platform=platform).forward
+    assert (forward.dtype, forward.attention) == (dtype, attention)
+
+
+def test_an_attention_of_another_platform_is_refused():
+    model = TINY.model_copy(update={"attention": "splash"})
+    with pytest.raises(ValueError, match="'splash' runs on TPU, not on CPU. Set"):
+        load_policy(model, PromptConfig())
+    assert load_policy(model, PromptConfig(), platform="tpu").forward.attention
 
 
 def test_an_unknown_preset_is_named_with_those_there_are():

@@ -9,14 +9,15 @@ import numpy as np
 import optax
 import pytest
 
-from jaxgrpo.device.model.architecture import PRESETS as ARCHITECTURES
 from jaxgrpo.device.model.decoder import initial_params
+from jaxgrpo.device.model.presets import PRESETS as ARCHITECTURES
 from jaxgrpo.device.objective import metrics as device_metrics
 from jaxgrpo.device.objective.advantages import group_advantages, weighted_reward
 from jaxgrpo.device.objective.presets import PRESETS, resolve_objective
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.supervised import Examples, SupervisedSettings, supervised_update
 from jaxgrpo.device.update import UpdateSettings, update
+from jaxgrpo.host.judge import infra_verdict
 from jaxgrpo.host.records import (
     Completion,
     FinishReason,
@@ -25,7 +26,7 @@ from jaxgrpo.host.records import (
     Score,
     Verdict,
 )
-from jaxgrpo.host.scoring import abstaining_score, infra_verdict
+from jaxgrpo.host.scoring import abstaining_score
 from jaxgrpo.metrics_log import definition
 from jaxgrpo.step_metrics import (
     completion_metrics,
@@ -35,6 +36,7 @@ from jaxgrpo.step_metrics import (
     is_judged,
     reward_metrics,
     total_rewards,
+    warnings_of,
 )
 
 NAN = math.nan
@@ -292,3 +294,26 @@ def test_every_metric_of_a_supervised_update_is_defined():
 def test_every_metric_of_groups_is_defined():
     names = group_metrics([MIXED, DEAD, FULL, ABSENT], WEIGHTS)
     assert [name for name in names if definition(name) is None] == []
+
+
+# Warnings
+
+
+def test_a_gap_between_sampler_and_trainer_is_warned_of_above_its_limit():
+    metrics = {
+        "sampling/sampling_logp_difference/mean": 0.02,
+        "sampling/sampling_logp_difference/max": 1.5,
+        "update_skipped": 0.0,
+    }
+    assert warnings_of(metrics, gap_limit=0.02) == []
+    (text,) = warnings_of(metrics, gap_limit=0.01)
+    assert text == (
+        "sampler and trainer differ by 0.02 nats per token, at most by 1.5; "
+        "log.sampler_gap_warning is 0.01."
+    )
+
+
+def test_an_update_that_was_left_out_is_warned_of():
+    metrics = {"sampling/sampling_logp_difference/mean": 0.0, "update_skipped": 2.0}
+    (text,) = warnings_of(metrics, gap_limit=0.01)
+    assert "not finite" in text

@@ -264,6 +264,14 @@ def test_every_step_has_a_line_of_defined_metrics(whole):
     assert "eval/exact_match" in lines[1] and "eval/exact_match" not in lines[0]
 
 
+def test_no_program_of_the_loop_is_compiled_twice_for_one_shape(whole):
+    folder, output = whole
+    compiled = [line["perf/compilations"] for line in read_metrics(folder)]
+    assert compiled[0] > 0
+    assert compiled[-1] == 0
+    assert "was compiled for" not in output
+
+
 def test_every_sample_is_in_the_table(whole):
     table = read_rollouts(whole[0])
     assert table.num_rows == 4 * 16
@@ -337,6 +345,54 @@ def test_a_run_of_another_configuration_is_refused(start, folder, whole):
     assert "sampling.temperature = 1.0, and now it is 0.5" in output
 
 
+# Adapters
+
+ADAPTERS = (
+    "lora.rank=4", "objective.ref_sync_steps=0", "run.num_steps=2",
+    "checkpoint.every_steps=1", "evaluation.num_problems=4",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def adapted(start: Command, folder: Path) -> Path:
+    """An uninterrupted run of two steps."""
+    ended(start(folder, "train", "grpo.toml", *ADAPTERS, "--run", "adapted"))
+    return folder / "adapted"
+
+
+def test_adapters_go_on_from_their_checkpoint(start, folder, adapted):
+    run = folder / "adapted-resumed"
+    arguments = ("train", "grpo.toml", *ADAPTERS, "--run", run.name)
+    killed_at(start(folder, *arguments), run / "checkpoints" / "1")
+    forget_after(run, 1)
+    assert "continuing from step 1" in ended(start(folder, *arguments))
+    name = "export/model.safetensors"
+    assert (run / name).read_bytes() == (adapted / name).read_bytes()
+    assert lasting(run) == lasting(adapted)
+    for name in ("evaluation_before.json", "evaluation_after.json"):
+        assert (run / name).read_bytes() == (adapted / name).read_bytes()
+
+
+def test_adapters_move_away_from_their_base(adapted):
+    first, second = read_metrics(adapted)
+    assert 0 < first["grad_norm"] and 0 < second["grad_norm"]
+    assert first["kl"] < second["kl"]
+    assert second["sampling/sampling_logp_difference/mean"] < 1e-5
+
+
+def test_a_run_with_adapters_is_a_source_like_any_other(start, folder, adapted):
+    said = {
+        source: ended(
+            start(
+                folder, "sample", source, "f(1)", "--temperature", "0",
+                "--max-new-tokens", "8",
+            )
+        )
+        for source in ("adapted", "adapted/export")
+    }  # fmt: skip
+    assert said["adapted"] == said["adapted/export"]
+
+
 # Supervised mode
 
 
@@ -379,6 +435,23 @@ def test_a_kill_at_the_seam_of_stages_changes_nothing(start, folder, imitated):
     ended(start(folder, "train", "supervised.toml", "--run", "at-seam"))
     assert summary(run)["resumed_from"] == 3
     assert_same_supervised_run(run, imitated)
+
+
+@pytest.mark.slow
+def test_imitation_with_adapters_resumes_in_its_second_stage(start, folder):
+    arguments = ("train", "supervised.toml", "lora.rank=4", "--run")
+    ended(start(folder, *arguments, "imitated-adapted"))
+    whole = folder / "imitated-adapted"
+    stages = [whole / "export" / stage / "model.safetensors"
+              for stage in ("clean", "base")]  # fmt: skip
+    assert stages[0].read_bytes() != stages[1].read_bytes()
+    run = folder / "imitated-adapted-from-4"
+    shutil.copytree(whole, run)
+    (run / "summary.json").unlink()
+    forget_after(run, 4)
+    ended(start(folder, *arguments, run.name))
+    assert summary(run)["resumed_from"] == 4
+    assert_same_supervised_run(run, whole)
 
 
 @pytest.mark.slow

@@ -7,14 +7,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxgrpo.device.placement import num_row_shards, per_row_shard
+from jaxgrpo.device.sampling.constraint import (
+    ConstraintState,
+    ConstraintTables,
+    allowed_tokens,
+)
+
 
 class TokenConstraint(NamedTuple):
     """Which tokens an automaton allowed at each position."""
 
-    states_BT: Int[Array, "B T"]
-    """State of the automaton before each token, in [0, A)."""
-    allowed_AV: Bool[Array, "A V"]
-    """True where a state allows a token; A states, shared by all rows."""
+    tables: ConstraintTables
+    """Shared by all rows."""
+    states: ConstraintState
+    """Of each row before each token, [B, T]."""
 
 
 class KeptTokens(NamedTuple):
@@ -125,10 +132,10 @@ def token_logprobs(
         targets_BT = jnp.where(mask_BT, targets_BT, 0)
     width = min(max(chunk // num_rows, 1), num_positions)
     split = partial(_split_positions, width=width)
-    states_BT = None if constraint is None else constraint.states_BT
-    allowed_AV = None if constraint is None else constraint.allowed_AV
+    states = None if constraint is None else constraint.states
+    tables = None if constraint is None else constraint.tables
     kept_BTk = None if kept is None else kept.token_ids_BTk
-    inputs = (split(targets_BT), jax.tree.map(split, (states_BT, kept_BTk)))
+    inputs = (split(targets_BT), jax.tree.map(split, (states, kept_BTk)))
     columns: Any = _scanned_head(
         num_tokens,
         with_self_certainty,
@@ -136,13 +143,71 @@ def token_logprobs(
         _vary_like(head_VD, hidden_BTD),
         jnp.asarray(temperature, jnp.float32),
         inputs,
-        allowed_AV,
+        tables,
     )
     joined = [_join_positions(column, num_positions) for column in columns]
     if mask_BT is not None:
         joined = [jnp.where(mask_BT, values_BT, 0.0) for values_BT in joined]
     return TokenLogprobs(
         joined[0], joined[1], joined[2] if with_self_certainty else None
+    )
+
+
+def sharded_token_logprobs(
+    hidden_BTD: Float[Array, "B T D"],
+    head_VD: Float[Array, "V D"],
+    targets_BT: Int[Array, "B T"],
+    temperature: float | Float[Array, ""] = 1.0,
+    *,
+    num_tokens: int | None = None,
+    constraint: TokenConstraint | None = None,
+    kept: KeptTokens | None = None,
+    mask_BT: Bool[Array, "B T"] | None = None,
+    chunk: int = 128,
+) -> TokenLogprobs:
+    """As `token_logprobs`, each shard of a mesh's rows on its own.
+
+    So the head's gradient is summed over the shards once a call; the compiler alone
+    does it for every chunk. A vocabulary that is split stays so. Where the arrays lie
+    on no mesh of ours it is the same function, to the bit.
+
+    Args:
+      hidden_BTD: Traced hidden states, split by rows.
+      head_VD: Output head, whole along the axes that split rows.
+      targets_BT: Token ids.
+      temperature: Divides the logits.
+      num_tokens: Valid vocabulary size; V if not given.
+      constraint: The constraint that the tokens were sampled under.
+      kept: The tokens that truncated sampling left to draw from.
+      mask_BT: True at tokens that count.
+      chunk: Tokens whose logits exist at a time, over all shards.
+
+    Returns:
+      Float32 values per token.
+    """
+    of_shard = partial(
+        token_logprobs,
+        num_tokens=num_tokens,
+        chunk=max(chunk // num_row_shards(hidden_BTD), 1),
+    )
+    states = None if constraint is None else constraint.states
+    tables = None if constraint is None else constraint.tables
+
+    def compute(rows: Any, whole: Any) -> TokenLogprobs:
+        hidden_BTD, targets_BT, mask_BT, kept, states = rows
+        head_VD, temperature, tables = whole
+        constraint = None
+        if tables is not None:
+            constraint = TokenConstraint(tables, states)
+        return of_shard(
+            hidden_BTD, head_VD, targets_BT, temperature,
+            constraint=constraint, kept=kept, mask_BT=mask_BT,
+        )  # fmt: skip
+
+    return per_row_shard(
+        compute,
+        (hidden_BTD, targets_BT, mask_BT, kept, states),
+        (head_VD, jnp.asarray(temperature, jnp.float32), tables),
     )
 
 
@@ -181,12 +246,12 @@ def _join_positions(values: Array, num_positions: int) -> Array:
     return rows.reshape(rows.shape[0], -1)[:, :num_positions]
 
 
-def _masked_logits(num_tokens, hidden, head_VD, temperature, inputs, allowed_AV):
+def _masked_logits(num_tokens, hidden, head_VD, temperature, inputs, tables):
     """Returns one chunk's logits [B, p, V], -inf where a token is not allowed."""
     _, (states, kept) = inputs
     logits = head_logits(hidden, head_VD, temperature, num_tokens)
     if states is not None:
-        logits = jnp.where(allowed_AV[states], logits, -jnp.inf)
+        logits = jnp.where(allowed_tokens(tables, states), logits, -jnp.inf)
     if kept is not None:
         rows, columns = jnp.indices(kept.shape[:2])
         is_kept = jnp.zeros(logits.shape, bool)
@@ -230,17 +295,17 @@ def _chunk_statistics(logits: Array, targets: Array, with_self_certainty: bool):
 
 
 def _scan_forward(
-    num_tokens, with_self_certainty, hidden, head_VD, temperature, inputs, allowed_AV
+    num_tokens, with_self_certainty, hidden, head_VD, temperature, inputs, tables
 ):
     def body(_, chunk_inputs):
         hidden, inputs = chunk_inputs
         logits = _masked_logits(
-            num_tokens, hidden, head_VD, temperature, inputs, allowed_AV
+            num_tokens, hidden, head_VD, temperature, inputs, tables
         )
         return None, _chunk_statistics(logits, inputs[0], with_self_certainty)
 
     _, (columns, lse) = jax.lax.scan(body, None, (hidden, inputs))
-    return columns, (hidden, head_VD, temperature, inputs, allowed_AV, lse, columns[:2])
+    return columns, (hidden, head_VD, temperature, inputs, tables, lse, columns[:2])
 
 
 def _scan_backward(num_tokens, with_self_certainty, residuals, cotangents):
@@ -250,7 +315,7 @@ def _scan_backward(num_tokens, with_self_certainty, residuals, cotangents):
 
         dz = logprob_bar (onehot - p) - entropy_bar p (log p + entropy)
     """
-    hidden, head_VD, temperature, inputs, allowed_AV, lse, columns = residuals
+    hidden, head_VD, temperature, inputs, tables, lse, columns = residuals
     is_possible = columns[0] > -jnp.inf
     logprob_bar = jnp.where(is_possible, cotangents[0], 0.0) / temperature
     entropy_bar = cotangents[1] / temperature
@@ -263,7 +328,7 @@ def _scan_backward(num_tokens, with_self_certainty, residuals, cotangents):
     def body(head_bar_VD, chunk_inputs):
         hidden, inputs, lse, entropy, logprob_bar, entropy_bar = chunk_inputs
         logits = _masked_logits(
-            num_tokens, hidden, head_VD, temperature, inputs, allowed_AV
+            num_tokens, hidden, head_VD, temperature, inputs, tables
         )
         logps = jnp.maximum(logits - lse[..., None], _LOWEST_EXPONENT)
         pull = logprob_bar + entropy_bar * entropy
@@ -286,7 +351,7 @@ def _scan_backward(num_tokens, with_self_certainty, residuals, cotangents):
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _scanned_head(
-    num_tokens, with_self_certainty, hidden, head_VD, temperature, inputs, allowed_AV
+    num_tokens, with_self_certainty, hidden, head_VD, temperature, inputs, tables
 ):
     columns, _ = _scan_forward(
         num_tokens,
@@ -295,7 +360,7 @@ def _scanned_head(
         head_VD,
         temperature,
         inputs,
-        allowed_AV,
+        tables,
     )
     return columns
 

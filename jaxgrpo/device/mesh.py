@@ -1,9 +1,11 @@
 """The devices as a mesh, and what lies where on it (see `placement.py`)."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
+from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxgrpo.device.model.architecture import Architecture
@@ -29,7 +31,37 @@ def make_mesh(
       ValueError: If the product of the axes is not the number of devices.
     """
     devices = jax.devices() if devices is None else devices
-    num_devices, inner = len(devices), fsdp * tensor
+    sizes = mesh_sizes(len(devices), data, fsdp, tensor)
+    axis_types = (AxisType.Auto,) * len(AXES)
+    try:
+        return jax.make_mesh(sizes, AXES, axis_types=axis_types, devices=devices)
+    except NotImplementedError:
+        # An axis is no product of axes of the torus, as 8 of 4 x 4 x 4: split one.
+        arranged = mesh_utils.create_device_mesh(
+            sizes, devices, allow_split_physical_axes=True
+        )
+        return Mesh(arranged, AXES, axis_types=axis_types)
+
+
+def mesh_sizes(
+    num_devices: int, data: int | Literal["auto"], fsdp: int, tensor: int
+) -> tuple[int, int, int]:
+    """Devices along data, fsdp and tensor.
+
+    Args:
+      num_devices: All there are.
+      data: Along `data`; "auto" takes those that are left.
+      fsdp: Along `fsdp`.
+      tensor: Along `tensor`.
+
+    Raises:
+      ValueError: If the product of the axes is not the number of devices.
+
+    Example:
+      >>> mesh_sizes(16, "auto", 4, 2)
+      (2, 4, 2)
+    """
+    inner = fsdp * tensor
     if data == "auto":
         if num_devices % inner:
             raise ValueError(
@@ -44,12 +76,7 @@ def make_mesh(
             f"{data * inner}, but there are {num_devices} devices. Make the product "
             f'{num_devices}, or set mesh.data to "auto".'
         )
-    return jax.make_mesh(
-        (data, fsdp, tensor),
-        AXES,
-        axis_types=(AxisType.Auto,) * 3,
-        devices=devices,
-    )
+    return data, fsdp, tensor
 
 
 def param_shardings(architecture: Architecture, mesh: Mesh) -> Any:
@@ -84,6 +111,31 @@ def placed_like(batch: Any, params: Any) -> Any:
     return jax.device_put(batch, batch_sharding(sharding.mesh))
 
 
-def replicated(mesh: Mesh) -> NamedSharding:
+def replicated_like(tree: Any, params: Any) -> Any:
+    """Arrays whole on every device of the mesh that the parameters lie on.
+
+    Args:
+      tree: Of arrays; on a single device they are left as they are.
+      params: Tree of arrays.
+    """
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.size == 1:
+        return tree
+    return jax.device_put(tree, replicated(sharding.mesh))
+
+
+def num_row_shards(params: Any) -> int:
+    """Parts that rows are split into over the mesh that the parameters lie on.
+
+    Args:
+      params: Tree of arrays; 1 where they lie on a single device.
+    """
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding):
+        return 1
+    return math.prod(sharding.mesh.shape[axis] for axis in BATCH_AXES)
+
+
+def replicated(mesh: Mesh | AbstractMesh) -> NamedSharding:
     """Of arrays that are whole on every device."""
     return NamedSharding(mesh, PartitionSpec())

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from optax.contrib import MuonDimensionNumbers
 
 from jaxgrpo.device.model.decoder import Params
+from jaxgrpo.device.model.lora import ADAPTERS
 from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import TrainState
 
@@ -26,6 +27,16 @@ _MATRIX_DIMS = {
     "up_DF": MuonDimensionNumbers((1,), (2,)),
     "down_FD": MuonDimensionNumbers((1,), (2,)),
 }
+for _names in ADAPTERS.values():
+    # Of a, the last dim is the output; of b, the first is the input.
+    _num_inputs = len(_names.a.rpartition("_")[2]) - 1
+    _num_outputs = len(_names.b.rpartition("_")[2]) - 1
+    _MATRIX_DIMS[_names.a] = MuonDimensionNumbers(
+        tuple(range(1, 1 + _num_inputs)), (1 + _num_inputs,)
+    )
+    _MATRIX_DIMS[_names.b] = MuonDimensionNumbers(
+        (1,), tuple(range(2, 2 + _num_outputs))
+    )
 
 
 def learning_rate_schedule(
@@ -162,13 +173,12 @@ def apply_gradients(
     def keep_if_finite(new: Array, old: Array) -> Array:
         return jnp.where(is_finite, new, old)
 
-    new_state = TrainState(
+    new_state = state._replace(
         step=state.step + 1,
         params=kept_in_place(jax.tree.map(keep_if_finite, params, state.params)),
         opt_state=kept_in_place(
             jax.tree.map(keep_if_finite, opt_state, state.opt_state)
         ),
-        ref_params=state.ref_params,
     )
     skipped = (~is_finite).astype(jnp.float32)
     return new_state, {"grad_norm": grad_norm, "update_skipped": skipped}

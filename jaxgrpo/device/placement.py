@@ -4,7 +4,7 @@ Axes of the mesh: `data` splits the batch; `fsdp` splits the batch and the weigh
 `tensor` splits heads, MLP and vocabulary. A parameter's name ends in its dims, and the
 dims say where it lies:
 
-    D -> fsdp        N, K, F, V -> tensor        L, H -> whole
+    D -> fsdp        N, K, F, V -> tensor        L, H, Z -> whole
 
 Norms have no dims in their name and are whole on every device. Programs stay those of
 one device: the compiler inserts the communication. The functions below that act on
@@ -13,6 +13,8 @@ arrays lie on a single device, inside `jax.shard_map`, or on a mesh with other a
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -32,6 +34,7 @@ _AXIS_OF_DIM = {
     "F": "tensor",
     "V": "tensor",
     "H": None,
+    "Z": None,
 }
 
 
@@ -74,19 +77,114 @@ def gathered_weights(params: Any) -> Any:
     Rows and weights are split along the same axis, so one of them must move. Without
     this the compiler may gather the rows, and every device computes all of them.
 
+    The gradient is split again where it arises: summed over devices, each keeps its
+    part, and no device holds whole gradients of all layers.
+
     Args:
       params: Tree of traced weights, by their names; stacked layers or one layer.
     """
     mesh = _mesh_of(params)
-    if mesh is None or mesh.shape["fsdp"] == 1:
+    if mesh is None or not are_weights_split(params):
         return params
 
     def gathered(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
         spec = _spec(path, leaf.shape, mesh)
         whole = PartitionSpec(*(None if axis == "fsdp" else axis for axis in spec))
-        return jax.lax.with_sharding_constraint(leaf, NamedSharding(mesh, whole))
+        return _gathered(leaf, NamedSharding(mesh, whole), NamedSharding(mesh, spec))
 
     return jax.tree_util.tree_map_with_path(gathered, params)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _gathered(weight: jax.Array, whole: NamedSharding, split: NamedSharding):
+    return jax.lax.with_sharding_constraint(weight, whole)
+
+
+def _gathered_forward(weight: jax.Array, whole: NamedSharding, split: NamedSharding):
+    return jax.lax.with_sharding_constraint(weight, whole), None
+
+
+def _gathered_backward(
+    whole: NamedSharding, split: NamedSharding, _: None, weight_bar: jax.Array
+) -> tuple[jax.Array]:
+    # First whole, so that each device multiplies its own rows and the results are
+    # summed; asked for a part at once, the compiler may gather the rows instead.
+    whole_bar = jax.lax.with_sharding_constraint(weight_bar, whole)
+    return (jax.lax.with_sharding_constraint(whole_bar, split),)
+
+
+_gathered.defvjp(_gathered_forward, _gathered_backward)
+
+
+def are_weights_split(params: Any) -> bool:
+    """Whether traced weights lie on a mesh that splits them along `fsdp`."""
+    mesh = _mesh_of(params)
+    return mesh is not None and mesh.shape["fsdp"] > 1
+
+
+def per_device(function: Callable[..., jax.Array], *operands: jax.Array) -> jax.Array:
+    """A function of rows and heads, run by every device on its own ones.
+
+    The compiler cannot split a kernel that it did not write; rows and heads need no
+    communication.
+
+    Args:
+      function: Of arrays that lead with P or B, all in one order of rows; those of rank
+        4 have their heads third. Returns rank 4. Whole prompts lie on a device.
+      operands: Traced arrays; where they lie on a single device the function is called
+        as it is.
+    """
+    mesh = _mesh_of(operands)
+    if mesh is None:
+        return function(*operands)
+    rows, rows_and_heads = (
+        PartitionSpec(BATCH_AXES),
+        PartitionSpec(BATCH_AXES, None, "tensor"),
+    )
+    specs = tuple(rows_and_heads if x.ndim == 4 else rows for x in operands)
+    return jax.shard_map(
+        function,
+        mesh=mesh,
+        in_specs=specs,
+        out_specs=rows_and_heads,
+        check_vma=False,  # kernels do not say along which axes their results vary
+    )(*operands)
+
+
+def per_row_shard(function: Callable[[Any, Any], Any], rows: Any, whole: Any) -> Any:
+    """A function of rows, run by each shard of the batch on its own ones.
+
+    What is whole gets one gradient, summed over the shards at the end. The `tensor`
+    axis is left to the compiler.
+
+    Args:
+      function: Takes both trees; returns arrays that lead with the rows.
+      rows: Tree of traced arrays that lead with P or B.
+      whole: Tree of arrays that are whole along data and fsdp.
+    """
+    mesh = _mesh_of(rows)
+    if mesh is None or num_row_shards(rows) == 1:
+        return function(rows, whole)
+    by_rows = PartitionSpec(BATCH_AXES)
+    return jax.shard_map(
+        function,
+        mesh=mesh,
+        in_specs=(by_rows, PartitionSpec()),
+        out_specs=by_rows,
+        axis_names=set(BATCH_AXES),
+    )(rows, whole)
+
+
+def num_devices(array: jax.Array) -> int:
+    """Devices of the mesh that a traced array lies on; 1 where there is none."""
+    mesh = _mesh_of(array)
+    return 1 if mesh is None else mesh.size
+
+
+def num_row_shards(arrays: Any) -> int:
+    """Parts that the mesh of traced arrays splits rows into; 1 without a mesh."""
+    mesh = _mesh_of(arrays)
+    return 1 if mesh is None else math.prod(mesh.shape[axis] for axis in BATCH_AXES)
 
 
 def split_rows(batch: Any) -> Any:
@@ -100,6 +198,20 @@ def split_rows(batch: Any) -> Any:
         return batch
     sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
     return jax.lax.with_sharding_constraint(batch, sharding)
+
+
+def split_as(tree: Any, specs: Any) -> Any:
+    """The same traced arrays, each cut as its specification says.
+
+    Args:
+      tree: Tree of traced arrays.
+      specs: Tree of the same form, of `PartitionSpec`.
+    """
+    mesh = _mesh_of(tree)
+    if mesh is None:
+        return tree
+    shardings = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
+    return jax.lax.with_sharding_constraint(tree, shardings)
 
 
 def divisors(number: int) -> list[int]:

@@ -9,6 +9,8 @@ Dimension key of the whole package; every array's name ends in its dims:
     D  model width                   F  MLP width
     N  query heads                   K  key/value heads       H  head width
     V  vocabulary                    L  layers
+    C  slots of the sampler, a prompt each
+    Z  rank of low-rank adapters
     1  a kept singleton; a digit     an axis of that fixed size
 
 Groups may be ragged: B is not Q * G, and rows are grouped by `group_id_B` with
@@ -57,6 +59,9 @@ class Rollouts(NamedTuple):
     """Index of the token constraint the row was sampled under; 0 is none."""
     is_real_B: Bool[Array, " B"]
     """False for rows that only pad B up to its bucket."""
+    kept_BTk: Int[Array, "B T k"] | None = None
+    """Ids that each token was drawn from, under truncated sampling: k of them, one
+    repeated where fewer were left. None where all could be drawn."""
 
 
 class Scored(NamedTuple):
@@ -74,8 +79,11 @@ class TrainState(NamedTuple):
     step: Int[Array, ""]
     """Updates made so far."""
     params: Any
-    """Tree of float32 master weights."""
+    """Tree of float32 master weights: all that is trained."""
     opt_state: Any
     """The optimiser's own tree."""
     ref_params: Any
-    """Frozen reference policy, or None where no divergence is asked for."""
+    """Frozen reference policy; None where no divergence is asked for, and with
+    adapters, whose base it is."""
+    base_params: Any = None
+    """Frozen weights under adapters (`lora.FrozenBase`); None where all are trained."""

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from jaxgrpo.device.head import token_logprobs
+from jaxgrpo.device.head import sharded_token_logprobs
 from jaxgrpo.device.model.architecture import Architecture
-from jaxgrpo.device.model.decoder import Params, bind, forward_prompts
+from jaxgrpo.device.model.decoder import Params, Weights, bind, forward_prompts
+from jaxgrpo.device.model.forward_settings import ForwardSettings
+from jaxgrpo.device.model.lora import with_base
 from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.records import Prompts, TrainState
 
@@ -30,9 +32,7 @@ class SupervisedSettings(NamedTuple):
 
     num_tokens: int
     """Length of the tokenizer."""
-    dtype: str = "float32"
-    unroll_layers: bool = False
-    remat: bool = False
+    forward: ForwardSettings = ForwardSettings()
     logprob_chunk: int = 128
 
 
@@ -68,7 +68,8 @@ def supervised_update(
     """
 
     def loss_fn(params: Params) -> tuple[Array, Array]:
-        return _loss(params, examples, architecture, settings)
+        weights = with_base(params, state.base_params)
+        return _loss(weights, examples, architecture, settings)
 
     (loss, num_tokens), grads = jax.value_and_grad(loss_fn, has_aux=True)(state.params)
     state, update_metrics = apply_gradients(state, loss, grads, optimizer)
@@ -76,22 +77,20 @@ def supervised_update(
 
 
 def _loss(
-    params: Params,
+    weights: Weights,
     examples: Examples,
     architecture: Architecture,
     settings: SupervisedSettings,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    model = bind(architecture, params, jnp.dtype(settings.dtype))
+    model = bind(architecture, weights, jnp.dtype(settings.forward.dtype))
     prompts = Prompts(examples.token_ids_BS, jnp.maximum(examples.lengths_B, 1))
-    hidden_BSD, _ = forward_prompts(
-        model, prompts, unroll=settings.unroll_layers, remat=settings.remat
-    )
+    hidden_BSD, _ = forward_prompts(model, prompts, settings.forward)
     targets_BT = examples.token_ids_BS[:, 1:]
     position_1T = jnp.arange(1, examples.token_ids_BS.shape[1])[None, :]
     is_learned_BT = (position_1T >= examples.prompt_lengths_B[:, None]) & (
         position_1T < examples.lengths_B[:, None]
     )
-    logprobs_BT = token_logprobs(
+    logprobs_BT = sharded_token_logprobs(
         hidden_BSD[:, :-1],
         model.output_head_VD,
         targets_BT,

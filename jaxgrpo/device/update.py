@@ -7,9 +7,7 @@
                    gradient, summed over microbatches with the minibatch's denominator
                    one optimiser update
 
-Rows are cut into parts of equal size, in order. Where every prompt has the same number
-of rows (`is_prompt_major`), the prompts are cut side by side with them and each is run
-once per update; otherwise every part runs all prompts and gathers.
+How rows and prompts are cut into those parts stands in `update_batch.py`.
 """
 
 from functools import partial
@@ -18,11 +16,27 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from jaxgrpo.device.head import token_logprobs
+from jaxgrpo.device.head import (
+    KeptTokens,
+    TokenConstraint,
+    sharded_token_logprobs,
+)
 from jaxgrpo.device.model.architecture import Architecture
-from jaxgrpo.device.model.decoder import Params, bind, forward_completions
+from jaxgrpo.device.model.decoder import (
+    Params,
+    Weights,
+    bind,
+    forward_completions,
+)
+from jaxgrpo.device.model.forward_settings import ForwardSettings
+from jaxgrpo.device.model.lora import (
+    FrozenBase,
+    policy_weights,
+    reference_weights,
+    with_base,
+)
 from jaxgrpo.device.objective.advantages import (
     group_advantages,
     is_tied,
@@ -35,6 +49,8 @@ from jaxgrpo.device.objective.presets import Objective
 from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
+from jaxgrpo.device.sampling.constraint import ConstraintTables, replayed_states
+from jaxgrpo.device.update_batch import Batch, joined_values, split_batch
 
 
 class UpdateSettings(NamedTuple):
@@ -63,22 +79,14 @@ class UpdateSettings(NamedTuple):
     logprob_chunk: int = 128
     is_prompt_major: bool = True
     """Promise that row b continues prompt b // (B / P): no gather."""
-    dtype: str = "float32"
-    unroll_layers: bool = False
-    remat: bool = False
+    forward: ForwardSettings = ForwardSettings()
 
 
-class Batch(NamedTuple):
-    """What a part of an update needs; every array leads with P or B."""
+class _Conditions(NamedTuple):
+    """What all tokens were sampled under."""
 
-    prompts: Prompts
-    completion_BT: Int[Array, "B T"]
-    prompt_index_B: Int[Array, " B"]
-    mask_BT: Bool[Array, "B T"]
-    advantages_BT: Float[Array, "B T"]
-    sampler_logprobs_BT: Float[Array, "B T"]
-    old_logprobs_BT: Float[Array, "B T"] | None
-    ref_logprobs_BT: Float[Array, "B T"] | None
+    temperature: Float[Array, ""]
+    constraints: ConstraintTables | None
 
 
 class UpdateOutputs(NamedTuple):
@@ -102,6 +110,7 @@ def update(
     rollouts: Rollouts,
     scored: Scored,
     temperature: Float[Array, ""],
+    constraints: ConstraintTables | None = None,
     *,
     architecture: Architecture,
     optimizer: optax.GradientTransformation,
@@ -119,6 +128,8 @@ def update(
       rollouts: Completions, ordered by prompt.
       scored: Rewards and credit of the same rows.
       temperature: The sampling temperature.
+      constraints: Tables of the constraints that rows were sampled under, with T as
+        their budget; None without any.
       architecture: Sizes of the model.
       optimizer: From `optimizer.py`.
       settings: What fixes the program.
@@ -133,28 +144,29 @@ def update(
         baseline=s.baseline, combine=s.combine, ddof=s.ddof, epsilon=s.epsilon,
         is_real_B=rollouts.is_real_B,
     )  # fmt: skip
-    batch = _batch(prompts, rollouts, scored, advantages_B, settings)
+    batch = _batch(prompts, rollouts, scored, advantages_B, constraints, settings)
+    conditions = _Conditions(temperature, constraints)
     evaluate = partial(
         _logprobs_in_parts, batch=batch, architecture=architecture,
-        temperature=temperature, settings=settings,
+        conditions=conditions, settings=settings,
     )  # fmt: skip
     if s.objective.kl_coef:
-        ref_logprobs_BT, _ = evaluate(state.ref_params)
+        ref_logprobs_BT, _ = evaluate(reference_weights(state))
         batch = batch._replace(ref_logprobs_BT=ref_logprobs_BT)
     num_updates = s.updates_per_rollout * s.minibatches
     before = None
     if num_updates > 1:
-        before = evaluate(state.params)
+        before = evaluate(policy_weights(state))
         batch = batch._replace(old_logprobs_BT=before[0])
     step = partial(
         _minibatch_update, architecture=architecture, optimizer=optimizer,
-        temperature=temperature, settings=settings,
+        conditions=conditions, settings=settings,
     )  # fmt: skip
     if num_updates == 1:
         state, (metrics, after) = step(state, batch)
         logprobs_BT, entropies_BT = after
     else:
-        parts = _split(batch, s.minibatches, s.is_prompt_major)
+        parts = split_batch(batch, s.minibatches, s.is_prompt_major)
         many = jax.tree.map(
             lambda x: jnp.concatenate([x] * s.updates_per_rollout), parts
         )
@@ -164,6 +176,9 @@ def update(
         assert before is not None
         logprobs_BT, entropies_BT = before
     metrics |= _advantage_metrics(advantages_B, rollouts.is_real_B)
+    gaps_BT = jnp.abs(logprobs_BT - rollouts.sampler_logprobs_BT)
+    largest_gap = jnp.max(jnp.where(batch.mask_BT, gaps_BT, 0.0))
+    metrics["sampling/sampling_logp_difference/max"] = largest_gap
     return state, metrics, UpdateOutputs(advantages_B, logprobs_BT, entropies_BT)
 
 
@@ -172,6 +187,7 @@ def _batch(
     rollouts: Rollouts,
     scored: Scored,
     advantages_B: Float[Array, " B"],
+    constraints: ConstraintTables | None,
     settings: UpdateSettings,
 ) -> Batch:
     num_positions = rollouts.completion_BT.shape[1]
@@ -191,45 +207,25 @@ def _batch(
     advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
     if scored.credit_BT is not None:
         advantages_BT = advantages_BT * scored.credit_BT
+    completion_BT = jnp.where(mask_BT, rollouts.completion_BT, 0)
+    registers = None
+    if constraints is not None:
+        budget_B = jnp.full_like(rollouts.lengths_B, num_positions)
+        registers = replayed_states(
+            constraints, rollouts.constraint_id_B, budget_B, completion_BT
+        )
     return Batch(
         prompts=prompts,
-        completion_BT=jnp.where(mask_BT, rollouts.completion_BT, 0),
+        completion_BT=completion_BT,
         prompt_index_B=rollouts.prompt_index_B,
         mask_BT=mask_BT,
         advantages_BT=advantages_BT,
         sampler_logprobs_BT=rollouts.sampler_logprobs_BT,
         old_logprobs_BT=None,
         ref_logprobs_BT=None,
+        kept_BTk=rollouts.kept_BTk,
+        registers=registers,
     )
-
-
-def _split(batch: Batch, num_parts: int, is_prompt_major: bool) -> Batch:
-    """Cuts rows into parts along a new first axis, and prompts where they can be.
-
-    Prompt indices become relative to their part's prompts.
-    """
-    num_prompts = batch.prompts.lengths_P.shape[0]
-    num_rows = batch.mask_BT.shape[0]
-    assert num_rows % num_parts == 0, f"{num_rows} rows in {num_parts} parts"
-
-    def cut(x: Array) -> Array:
-        return x.reshape(num_parts, x.shape[0] // num_parts, *x.shape[1:])
-
-    rows = {
-        name: jax.tree.map(cut, value)
-        for name, value in batch._asdict().items()
-        if name != "prompts"
-    }
-    if not is_prompt_major:
-        # Ragged groups: a part's rows may continue any prompt.
-        prompts = jax.tree.map(
-            lambda x: jnp.broadcast_to(x[None], (num_parts, *x.shape)), batch.prompts
-        )
-        return Batch(prompts=prompts, **rows)
-    assert num_prompts % num_parts == 0, f"{num_prompts} prompts in {num_parts} parts"
-    first_prompt_M1 = jnp.arange(num_parts)[:, None] * (num_prompts // num_parts)
-    rows["prompt_index_B"] -= first_prompt_M1
-    return Batch(prompts=jax.tree.map(cut, batch.prompts), **rows)
 
 
 def _minibatch_update(
@@ -238,20 +234,20 @@ def _minibatch_update(
     *,
     architecture: Architecture,
     optimizer: optax.GradientTransformation,
-    temperature: Float[Array, ""],
+    conditions: _Conditions,
     settings: UpdateSettings,
 ) -> tuple[TrainState, tuple[dict[str, Array], tuple[Array, Array]]]:
     """One optimiser update, its gradient accumulated over microbatches."""
     denominator = loss_denominator(batch.mask_BT, preset=settings.objective)
     loss_fn = partial(
-        _microbatch_loss, denominator=denominator, architecture=architecture,
-        temperature=temperature, settings=settings,
+        _microbatch_loss, base=state.base_params, denominator=denominator,
+        architecture=architecture, conditions=conditions, settings=settings,
     )  # fmt: skip
     grad_fn = jax.value_and_grad(loss_fn, has_aux=True)
     if settings.microbatches == 1:
         (loss, (means, values)), grads = grad_fn(state.params, batch)
     else:
-        parts = _split(batch, settings.microbatches, settings.is_prompt_major)
+        parts = split_batch(batch, settings.microbatches, settings.is_prompt_major)
 
         def accumulate(carry: Any, part: Batch):
             (loss, (means, values)), grads = grad_fn(state.params, part)
@@ -262,7 +258,9 @@ def _minibatch_update(
             accumulate, (jnp.float32(0.0), zeros), parts
         )
         means = jax.tree.map(lambda x: x.sum(axis=0), means)
-        values = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), values)
+        values = joined_values(
+            values, batch, settings.microbatches, settings.is_prompt_major
+        )
     state, update_metrics = apply_gradients(state, loss, grads, optimizer)
     state = state._replace(ref_params=_moved_reference(state, settings))
     metrics = {"loss": loss} | finish_metrics(means) | update_metrics
@@ -294,14 +292,15 @@ def _microbatch_loss(
     params: Params,
     batch: Batch,
     *,
+    base: FrozenBase | None,
     denominator: Float[Array, ""],
     architecture: Architecture,
-    temperature: Float[Array, ""],
+    conditions: _Conditions,
     settings: UpdateSettings,
 ) -> tuple[Float[Array, ""], tuple[dict[str, Mean], tuple[Array, Array]]]:
     logprobs_BT, entropies_BT = _logprobs(
-        params, batch=batch, architecture=architecture,
-        temperature=temperature, settings=settings,
+        with_base(params, base), batch=batch, architecture=architecture,
+        conditions=conditions, settings=settings,
     )  # fmt: skip
     loss, means = grpo_loss(
         logprobs_BT,
@@ -319,51 +318,60 @@ def _microbatch_loss(
 
 
 def _logprobs_in_parts(
-    params: Params,
+    weights: Weights,
     *,
     batch: Batch,
     architecture: Architecture,
-    temperature: Float[Array, ""],
+    conditions: _Conditions,
     settings: UpdateSettings,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
     """As `_logprobs`, one microbatch at a time and without a gradient."""
     num_parts = settings.minibatches * settings.microbatches
-    parts = _split(batch, num_parts, settings.is_prompt_major)
+    parts = split_batch(batch, num_parts, settings.is_prompt_major)
     values = jax.lax.map(
         lambda part: _logprobs(
-            params, batch=part, architecture=architecture,
-            temperature=temperature, settings=settings,
+            weights, batch=part, architecture=architecture,
+            conditions=conditions, settings=settings,
         ),
         parts,
     )  # fmt: skip
-    return jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), values)
+    return joined_values(values, batch, num_parts, settings.is_prompt_major)
 
 
 def _logprobs(
-    params: Params,
+    weights: Weights,
     *,
     batch: Batch,
     architecture: Architecture,
-    temperature: Float[Array, ""],
+    conditions: _Conditions,
     settings: UpdateSettings,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
-    """Log-probs and entropies of the completions under these parameters."""
-    model = bind(architecture, params, jnp.dtype(settings.dtype))
+    """Log-probs and entropies of the completions under these weights.
+
+    Under constraints and truncation they are of the policy that sampled: renormalised
+    over the tokens that could be drawn. So are the reference's: of the same support.
+    """
+    constraint = None
+    if conditions.constraints is not None:
+        assert batch.registers is not None
+        constraint = TokenConstraint(conditions.constraints, batch.registers)
+    model = bind(architecture, weights, jnp.dtype(settings.forward.dtype))
     hidden_BTD = forward_completions(
         model,
         batch.prompts,
         batch.completion_BT,
         batch.prompt_index_B,
+        settings.forward,
         is_prompt_major=settings.is_prompt_major,
-        unroll=settings.unroll_layers,
-        remat=settings.remat,
     )
-    tokens = token_logprobs(
+    tokens = sharded_token_logprobs(
         hidden_BTD,
         model.output_head_VD,
         batch.completion_BT,
-        temperature,
+        conditions.temperature,
         num_tokens=settings.num_tokens,
+        constraint=constraint,
+        kept=None if batch.kept_BTk is None else KeptTokens(batch.kept_BTk),
         mask_BT=batch.mask_BT,
         chunk=settings.logprob_chunk,
     )

@@ -36,6 +36,8 @@ class SandboxSettings:
     """Bytes of address space per program."""
     output_bytes: int = 2**20
     """Bytes of standard output per program."""
+    packages: tuple[str, ...] = ("numpy",)
+    """Installed packages that programs may import, loaded before any of them runs."""
 
     @property
     def limits(self) -> Limits:
@@ -59,6 +61,12 @@ class Setup:
     sandbox: SandboxSettings
     parent_pid: int
     """The worker ends when this is no longer its parent."""
+    extraction: str = "last_block"
+    """Rule by which programs are found in texts."""
+    stops_at_failure: bool = False
+    """Whether tests are left out after the first that did not pass."""
+    cpu: int | None = None
+    """Processor core for the worker's programs; None leaves it to the scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +94,20 @@ class Answer:
 
     id: int
     scores: tuple[Score, ...]
+    sandbox_level: str = ""
+    """Level of the worker's sandbox; empty while it has none."""
     at_s: float
     """Reading of the machine's monotonic clock when the job ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A worker will run no program: no permitted sandbox can be had here."""
+
+    reason: str
+    """What is missing, and how to get it."""
+    at_s: float
+    """Reading of the machine's monotonic clock."""
 
 
 class Channel:

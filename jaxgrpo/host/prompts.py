@@ -59,15 +59,17 @@ def eos_token_ids(
 ) -> tuple[int, ...]:
     """Returns every token id that is declared to end a completion.
 
-    These are the ids of `generation_config.json` (one or a list) followed by the
-    tokenizer's own, without repeats. Chat models often declare two (Qwen3: 151645 and
-    151643); a sampler that honours one of them counts finished completions as cut off.
+    These are the ids of `generation_config.json` (one or a list), or of `config.json`
+    where that file names none, followed by the tokenizer's own, without repeats. Chat
+    models often declare two (Qwen3: 151645 and 151643); a sampler that honours one of
+    them counts finished completions as cut off.
 
     Args:
-      folder: Checkpoint folder; `generation_config.json` may be absent.
+      folder: Checkpoint folder; both files may be absent.
       tokenizer: The tokenizer of the same folder.
     """
     declared = _declared_eos(Path(folder) / "generation_config.json")
+    declared = declared or _declared_eos(Path(folder) / "config.json")
     own = tokenizer.eos_token_id
     if own is not None:
         assert isinstance(own, int)
@@ -231,6 +233,15 @@ def _decoded(data: bytes) -> tuple[str, np.ndarray]:
     text = "".join(parts)
     char_of_byte = np.cumsum(is_first_byte) - 1
     return text, np.append(char_of_byte, len(text))
+
+
+def token_bytes(tokenizer: "PreTrainedTokenizerFast") -> tuple[bytes, ...]:
+    """Returns what each token id writes; special tokens and unused ids write nothing.
+
+    Args:
+      tokenizer: Byte-level, as those of Qwen, Llama 3 and GPT-2 are.
+    """
+    return tuple(_token_bytes(tokenizer, len(tokenizer)).pieces)
 
 
 class _TokenBytes(NamedTuple):

@@ -11,49 +11,43 @@ from typing import Literal
 import numpy as np
 
 ProblemKind = Literal["output", "trace", "stdin", "call", "assert"]
-ProgramMode = Literal["main", "calls", "trace"]
+ProgramMode = Literal["main", "calls", "trace", "tests"]
 ExecutionStatus = Literal["OK", "RE", "CE", "TLE", "MLE", "OLE", "INFRA"]
 VerdictStatus = Literal["OK", "WA", "RE", "CE", "TLE", "MLE", "OLE", "INFRA"]
 FinishReason = Literal["eos", "stop", "length"]
+TraceCut = Literal["", "events", "bytes", "source", "broken", "not begun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test:
-    """One test of a problem. Its expected value never enters the sandbox."""
+    """One test of a problem. Its expected value never enters the program's process."""
+
+    __test__ = False  # pytest takes every class of such a name for one of its own
 
     kind: Literal["stdin", "call", "assert"]
     stdin: str = ""
     """Text on standard input (kind `stdin`)."""
     function: str = ""
-    """Name of the function to call (kind `call`)."""
+    """Name of the function to call (kind `call`); of the function that `check` is to be
+    given or that shadows a builtin (kind `assert`)."""
     arguments: tuple[object, ...] = ()
     """Positional arguments, plain data (kind `call`)."""
+    keywords: dict[str, object] = field(default_factory=dict)
+    """Keyword arguments, plain data (kind `call`)."""
     source: str = ""
-    """One assert statement, or several lines that end in one (kind `assert`)."""
+    """Statements that assert something of the program's functions, helpers and data
+    included; or a definition of `check(candidate)` that does (kind `assert`)."""
     expected: object = None
     """Expected standard output (`stdin`) or return value (`call`)."""
-    compare: str = "exact"
-    """Name of the comparator that decides equality."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """One problem: what is asked, and what the judge needs to decide."""
-
-    id: str
-    """Unique and stable: randomness, replay and the tail slice are keyed by it."""
-    kind: ProblemKind
-    prompt: str
-    """The user's message, before the chat template."""
-    reference: str
-    """The expected answer (`output`) or a reference solution (the other kinds)."""
-    tests: tuple[Test, ...] = ()
-    tags: dict[str, str] = field(default_factory=dict)
-    """Slices to report by: difficulty, output type, dataset ..."""
-    hints: tuple[str, ...] = ()
-    """Hints from weak to strong, each including the ones before it."""
-    columns: dict[str, object] = field(default_factory=dict)
-    """Every other column of the data set, passed to the user's reward functions."""
+    compare: str = "default"
+    """Name of the comparator that decides equality, with its options in parentheses:
+    `float(rel=1e-4)`. The default is `tokens` for `stdin` and `float` for `call`."""
+    checker: str = ""
+    """Source of a program that decides instead of a comparator: it defines
+    `check(stdin, expected, output)` or `check(arguments, expected, value)`."""
+    is_inside: bool = False
+    """Run the asserts in the program's own process, where it can forge the result. For
+    asserts that can be expressed in no other way (kind `assert`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +62,33 @@ class Limits:
     """Address space beyond that of the bare interpreter."""
     output_bytes: int = 2**20
     """Largest standard output (and error) each; more is OLE."""
+    trace_events: int = 2000
+    """Largest number of boundaries of one trace (mode `trace`)."""
+    trace_bytes: int = 2**20
+    """Largest size of all traces together, as they are written (mode `trace`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem: what is asked, and what the judge needs to decide."""
+
+    id: str
+    """Unique and stable: randomness, replay and the tail slice are keyed by it."""
+    kind: ProblemKind
+    prompt: str
+    """The user's message, before the chat template."""
+    reference: str
+    """The expected answer (`output`) or a reference solution (the other kinds)."""
+    tests: tuple[Test, ...] = ()
+    """All of the problem's kind (kinds `stdin`, `call`, `assert`)."""
+    limits: Limits | None = None
+    """What one test may use; None takes the configured limits."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """Slices to report by: difficulty, output type, dataset ..."""
+    hints: tuple[str, ...] = ()
+    """Hints from weak to strong, each including the ones before it."""
+    columns: dict[str, object] = field(default_factory=dict)
+    """Every other column of the data set, passed to the user's reward functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +97,11 @@ class Call:
 
     function: str
     arguments: tuple[object, ...] = ()
+    keywords: dict[str, object] = field(default_factory=dict)
+    is_drained: bool = False
+    """Take `list(value)`: what only iterates, such as a generator, is data then."""
+    returns_arguments: bool = False
+    """Also bring back the positional arguments, if the call has changed them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,22 +141,82 @@ class CallResult:
     exception: ExceptionInfo | None = None
     stdout: str = ""
     cpu_s: float = 0.0
+    arguments: tuple[object, ...] | None = None
+    """The positional arguments afterwards, where the call asked for them and has
+    changed them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a tester process found out by one test of a program in another process."""
+
+    status: Literal["passed", "failed", "inexpressible"]
+    """`inexpressible`: it would have to hand over more than plain data."""
+    num_calls: int = 0
+    """Calls of the program's functions that it made."""
+    exception: ExceptionInfo | None = None
+    """What the test ended with; its line is one of the test's source."""
+    cause: CallResult | None = None
+    """The program's call that gave no value, if that is what ended the test."""
+    cpu_s: float = 0.0
+    """Of the program's calls, as it tells itself."""
+    reason: str = ""
+    """What is inexpressible, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement of a traced program: where a boundary can be."""
+
+    index: int
+    """In the order of the source."""
+    line: int
+    """1-based, as the source was handed in."""
+    column: int
+    """0-based character of the line. A compound statement is its header alone."""
+    end_line: int
+    end_column: int
+    kind: str
+    """assign, branch, loop, return, call ...; empty where nothing happens by itself."""
+    scope: str
+    """Functions and classes around it, dotted: `<module>`, `f`, `A.m`."""
+    shape: str
+    """Its syntax without names, constants and operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """One executed statement of a traced program."""
+    """A boundary: one execution of a statement, with what it did."""
 
-    line: int
-    column: int
-    end_line: int
-    end_column: int
+    statement: Statement
     kind: str
-    """assign, branch, loop, return, call ..."""
+    """The statement's, or `yield`, or `call`: arguments have been passed by it."""
+    activation: int
+    """Which execution of a function it belongs to: 0 for the first one traced. Of a
+    `call`, the one that it began."""
+    scope: str
+    """The function of that activation, as in `Statement.scope`."""
     branch: bool | None = None
-    """Outcome of a branch or loop test."""
+    """Outcome of a branch, loop or assert; None where there is none."""
     values: tuple[tuple[str, str], ...] = ()
-    """(name, canonical value) of the tracked variables after the statement."""
+    """(name, canonical value) of the variables that have changed since the activation's
+    boundary before; also `<return>`, `<yield>`, `<raise>` (type) and `<stdout>`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a program did, boundary by boundary, in the order in which they were done.
+
+    Written in the program's own process, which can forge it: data, and no ground for a
+    reward by itself.
+    """
+
+    statements: tuple[Statement, ...] = ()
+    events: tuple[TraceEvent, ...] = ()
+    cut: TraceCut = ""
+    """Why it is not the whole: the largest number of events or bytes was reached, the
+    source could not be prepared, what the child wrote is broken, or it never begun. A
+    program that was stopped or crashed has what it did until then, and no cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +226,62 @@ class Execution:
     status: ExecutionStatus
     results: tuple[CallResult, ...] = ()
     """One per call (modes `calls`, `trace`)."""
+    is_loaded: bool = True
+    """Whether the program's top level ran to its end (modes with calls)."""
+    num_answered: int = 0
+    """Calls that the program came back from; the results after these were lost."""
     stdout: str = ""
     stderr: str = ""
     cpu_s: float = 0.0
     wall_s: float = 0.0
     peak_bytes: int = 0
     exception: ExceptionInfo | None = None
-    trace: tuple[tuple[TraceEvent, ...], ...] = ()
-    """One list of events per call (mode `trace`)."""
+    traces: tuple[Trace, ...] = ()
+    """One per call, or one where there are no calls (mode `trace`)."""
     reason: str = ""
     """Why, in words, where the status alone does not say (signal, INFRA cause)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """How a program stood up to a tester."""
+
+    execution: Execution
+    """Of the program; OK where every test was gone through, whatever it found."""
+    findings: tuple[Finding, ...] = ()
+    """One per test, in order, until either process ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Characters of the completion's text that a score speaks of."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """What one test of a program showed."""
+
+    __test__ = False
+
+    status: VerdictStatus
+    error_class: str
+    """The kind of failure, or `passed`; the vocabulary is the judge's."""
+    cpu_s: float = 0.0
+    peak_bytes: int = 0
+    """Of the process, which tests of kind `call` and `assert` share."""
+    exception: ExceptionInfo | None = None
+    """Of the program, with the line of its source."""
+    stdout: str = ""
+    """What the program printed, capped."""
+    is_stdout_cut: bool = False
+    rung: str = ""
+    """What matched, for comparators that try more than one rule."""
+    detail: str = ""
+    """What was expected and what came, or why there is no decision; capped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,14 +294,24 @@ class Verdict:
     """The kind of failure (or `exact`, `passed`); the vocabulary is the judge's."""
     num_passed: int = 0
     num_tests: int = 0
-    test_statuses: tuple[VerdictStatus, ...] = ()
-    executions: tuple[Execution, ...] = ()
+    results: tuple[TestResult, ...] = ()
+    """Of the tests that were run, in their order. Fewer than `num_tests` where the
+    judge stopped early; the tests it left out count as not passed."""
+    extracted: str = ""
+    """The answer or code taken from the completion's text."""
+    spans: tuple[Span, ...] = ()
+    """Characters of the completion's text that the verdict speaks of."""
     detail: str = ""
 
     @property
     def is_correct(self) -> bool:
         """Whether everything that was judged passed."""
         return self.status == "OK"
+
+    @property
+    def test_statuses(self) -> tuple[VerdictStatus, ...]:
+        """Status of each test that was run."""
+        return tuple(result.status for result in self.results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,15 +348,11 @@ class Completion:
     """0 for the first time a step samples this problem, 1 for a refill ..."""
     sample: int = 0
     """Index within the group: part of the row's random key."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Characters of the completion's text that a score speaks of."""
-
-    start: int
-    end: int
-    label: str
+    constraint_id: int = 0
+    """Index of the token constraint it was drawn under; 0 is none."""
+    kept_ids: np.ndarray | None = None
+    """int32 [T, k]: ids that each token was drawn from, under truncated sampling; one
+    is repeated where fewer than k were left. None where all could be drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

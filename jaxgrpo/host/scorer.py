@@ -6,12 +6,15 @@ import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 
-from jaxgrpo.host.judge import check_kind
+from jaxgrpo.host.judge import DEFAULT_SETTINGS, check_kind, infra_verdict
+from jaxgrpo.host.judge.extraction import checked_rule
 from jaxgrpo.host.messages import Answer, Job, SandboxSettings, Setup
 from jaxgrpo.host.records import Group, Score
 from jaxgrpo.host.rewards import load_rewards
-from jaxgrpo.host.scoring import abstaining_score, infra_verdict
+from jaxgrpo.host.sandbox.packages import find_packages
+from jaxgrpo.host.scoring import abstaining_score
 from jaxgrpo.host.verdict_cache import VerdictCache
 from jaxgrpo.host.worker_process import WorkerProcess
 
@@ -64,6 +67,9 @@ class Scorer:
       deadline_s: Seconds that one group may take a worker; a group that takes longer
         abstains, and its worker is replaced.
       sandbox: How programs are confined and limited.
+      extraction: Rule by which programs are found in texts.
+      stops_at_failure: Whether to leave out the tests after the first that did not
+        pass.
 
     Example:
       >>> with Scorer(num_workers=1, rewards=["exact"], deadline_s=60.0,
@@ -79,15 +85,20 @@ class Scorer:
         rewards: Sequence[str],
         deadline_s: float,
         sandbox: SandboxSettings,
+        extraction: str = DEFAULT_SETTINGS.extraction,
+        stops_at_failure: bool = DEFAULT_SETTINGS.stops_at_failure,
     ):
         if num_workers < 0:
             raise ValueError(f"num_workers is {num_workers}. Set it to 0 or more.")
         if not deadline_s > 0:
             raise ValueError(f"deadline_s is {deadline_s}. Set it to more than 0.")
+        find_packages(sandbox.packages)  # Raises for what is not installed.
         self._setup = Setup(
             rewards=tuple(load_rewards(rewards)),
             deadline_s=deadline_s,
             sandbox=sandbox,
+            extraction=checked_rule(extraction),
+            stops_at_failure=stops_at_failure,
             parent_pid=os.getpid(),
         )
         # Guards everything below; notified when jobs are done or a pump ends.
@@ -98,13 +109,16 @@ class Scorer:
         self._futures: dict[int, ScoreFuture] = {}
         self._num_deaths: Counter[int] = Counter()
         self._num_failed_starts = 0
-        self._cache = VerdictCache(CACHE_BYTES)
+        self._cache = VerdictCache(CACHE_BYTES, self._setup.extraction)
         names = ("groups", "rows", "infra", "restarts", "cache_hits")
         self._counters: dict[str, int] = dict.fromkeys(names, 0)
+        self._verdicts: Counter[str] = Counter()
+        self._sandbox_level = ""
+        self._cores = usable_cores()
         self._workers: list[WorkerProcess] = []
         try:
-            for _ in range(num_workers or min(_num_cores(), MAX_WORKERS)):
-                self._workers.append(WorkerProcess(self._setup))
+            for index in range(num_workers or min(len(self._cores), MAX_WORKERS)):
+                self._workers.append(self._started(index))
         except BaseException:
             self.close()
             raise
@@ -126,10 +140,26 @@ class Scorer:
 
         groups and rows submitted; rows with an INFRA verdict (`infra`); workers that
         were replaced (`restarts`); rows whose verdict was known without asking the
-        judge (`cache_hits`).
+        judge (`cache_hits`); rows by their verdict (`verdict/OK` ...).
         """
         with self._changed:
-            return dict(self._counters)
+            by_verdict = sorted(self._verdicts.items())
+            return self._counters | {f"verdict/{name}": n for name, n in by_verdict}
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how scoring goes, under the names of the metric log.
+
+        The sandbox's level is that of the worker that answered last (on one machine
+        they are all alike), and left out before the first program.
+        """
+        with self._changed:
+            counters, level = self._counters, self._sandbox_level
+            metrics = {
+                "perf/cache_hit_rate": counters["cache_hits"]
+                / max(1, counters["rows"]),
+                "perf/scorer_restarts": float(counters["restarts"]),
+            }
+            return metrics | ({f"perf/sandbox_level/{level}": 1.0} if level else {})
 
     def submit(self, group: Group) -> ScoreFuture:
         """Hands a group to the workers and returns at once.
@@ -191,13 +221,14 @@ class Scorer:
     # From here on, every method is called with the lock held.
 
     def _job(self, group: Group) -> Job:
-        verdicts = tuple(
-            self._cache.get(group.problem, completion.text)
+        subjects = [
+            self._cache.subject(group.problem, completion.text)
             for completion in group.completions
-        )
+        ]
+        verdicts = tuple(map(self._cache.get, subjects))
         unjudged = {
-            completion.text
-            for completion, verdict in zip(group.completions, verdicts, strict=True)
+            subject.key
+            for subject, verdict in zip(subjects, verdicts, strict=True)
             if verdict is None
         }
         job_id = self._counters["groups"]
@@ -224,23 +255,27 @@ class Scorer:
         for index, worker in enumerate(self._workers):
             for job, answer, size in worker.answers():
                 self._num_failed_starts = 0
+                self._sandbox_level = answer.sandbox_level or self._sandbox_level
                 self._remember(job, answer, size)
                 self._finish(job, list(answer.scores))
-            if worker.is_gone or worker.is_late:
+            if worker.refusal:
+                self._failure = worker.refusal
+                self._changed.notify_all()
+            elif worker.is_gone or worker.is_late:
                 self._replace(index)
 
     def _remember(self, job: Job, answer: Answer, size: int) -> None:
         share = size // max(1, len(answer.scores))
         for completion, score in zip(job.completions, answer.scores, strict=True):
             assert score.verdict is not None
-            self._cache.put(job.problem, completion.text, score.verdict, share)
+            subject = self._cache.subject(job.problem, completion.text)
+            self._cache.put(subject, score.verdict, share)
 
     def _finish(self, job: Job, scores: list[Score]) -> None:
         assert len(scores) == len(job.completions)
-        self._counters["infra"] += sum(
-            score.verdict is not None and score.verdict.status == "INFRA"
-            for score in scores
-        )
+        statuses = [score.verdict.status for score in scores if score.verdict]
+        self._verdicts.update(statuses)
+        self._counters["infra"] += statuses.count("INFRA")
         self._num_deaths.pop(job.id, None)
         self._futures.pop(job.id)._scores = scores
         self._changed.notify_all()
@@ -263,9 +298,14 @@ class Scorer:
         unfinished = [job for job in worker.jobs if job.id in self._futures]
         self._queue.extendleft(reversed(unfinished))
         try:
-            self._workers[index] = WorkerProcess(self._setup)
+            self._workers[index] = self._started(index)
         except OSError as error:
             self._failure = f"a scoring worker could not be started: {error}"
+
+    def _started(self, index: int) -> WorkerProcess:
+        """A worker whose programs stay on a core of their own, as far as there are."""
+        core = self._cores[-1 - index % len(self._cores)]
+        return WorkerProcess(replace(self._setup, cpu=core))
 
     def _note_failed_start(self, status: int) -> None:
         self._num_failed_starts += 1
@@ -286,5 +326,8 @@ class Scorer:
             )
 
 
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0))
+def usable_cores() -> list[int]:
+    """Returns the numbers of the processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))

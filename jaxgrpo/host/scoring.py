@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
-from jaxgrpo.host.judge import INFRA_CLASS
 from jaxgrpo.host.records import Completion, Problem, Score, Verdict
 from jaxgrpo.host.rewards import Reward
 
@@ -38,7 +37,8 @@ def score_of(
         rewards=values,
         verdict=verdict,
         error_class=verdict.error_class,
-        extracted=completion.text,
+        extracted=verdict.extracted,
+        spans=verdict.spans,
         abstain_reason=f"no reward from {', '.join(abstaining)}" if abstaining else "",
         timings={"rewards": time.monotonic() - started_s},
     )
@@ -58,14 +58,7 @@ def abstaining_score(
         rewards=dict.fromkeys(reward_names, math.nan),
         verdict=verdict,
         error_class=verdict.error_class,
+        extracted=verdict.extracted,
+        spans=verdict.spans,
         abstain_reason=reason,
     )
-
-
-def infra_verdict(reason: str) -> Verdict:
-    """Returns the verdict that no verdict was possible, through no fault of the text.
-
-    Args:
-      reason: What went wrong, in words.
-    """
-    return Verdict(status="INFRA", error_class=INFRA_CLASS, detail=reason)

@@ -14,15 +14,33 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jaxgrpo.host.judge import SANDBOXED_KINDS, judge
-from jaxgrpo.host.messages import Answer, Channel, Job, Ready, SandboxSettings, Setup
+from jaxgrpo.host.judge import (
+    DEFAULT_SETTINGS,
+    SANDBOXED_KINDS,
+    JudgeSettings,
+    infra_verdict,
+    judge,
+)
+from jaxgrpo.host.messages import (
+    Answer,
+    Channel,
+    Job,
+    Ready,
+    Refusal,
+    SandboxSettings,
+    Setup,
+)
 from jaxgrpo.host.records import Completion, Problem, ProblemKind, Score, Verdict
 from jaxgrpo.host.rewards import Reward, load_rewards
-from jaxgrpo.host.scoring import abstaining_score, infra_verdict, score_of
+from jaxgrpo.host.sandbox.levels import SandboxUnavailableError
+from jaxgrpo.host.scoring import abstaining_score, score_of
+from jaxgrpo.host.verdict_cache import VerdictCache
 
 if TYPE_CHECKING:
     from jaxgrpo.host.sandbox import Sandbox
 
+KNOWN_BYTES = 1 << 30
+"""More than the verdicts of one job ever number, each counted as one byte."""
 _ORPHAN_CHECK_S = 5.0
 _ORPHAN_GRACE_S = 2.0
 
@@ -32,10 +50,12 @@ class LazySandbox:
 
     Args:
       settings: How to build it.
+      cpu: Processor core for its programs; None leaves it to the scheduler.
     """
 
-    def __init__(self, settings: SandboxSettings):
+    def __init__(self, settings: SandboxSettings, cpu: int | None = None):
         self._settings = settings
+        self._cpu = cpu
         self._sandbox: Sandbox | None = None
 
     def for_kind(self, kind: ProblemKind) -> "Sandbox | None":
@@ -49,8 +69,15 @@ class LazySandbox:
                 level=self._settings.level,
                 minimum=self._settings.minimum_level,
                 allow_unsafe=self._settings.allow_unsafe,
+                packages=self._settings.packages,
+                cpu=self._cpu,
             )
         return self._sandbox
+
+    @property
+    def level(self) -> str:
+        """The level attained; empty while there is no sandbox."""
+        return "" if self._sandbox is None else self._sandbox.level.value
 
     def close(self) -> None:
         """Ends the sandbox if there is one."""
@@ -59,21 +86,25 @@ class LazySandbox:
 
 
 def scores_of_job(
-    job: Job, rewards: Mapping[str, Reward], sandbox: LazySandbox
+    job: Job,
+    rewards: Mapping[str, Reward],
+    sandbox: LazySandbox,
+    settings: JudgeSettings = DEFAULT_SETTINGS,
 ) -> tuple[Score, ...]:
     """Returns the scores of a job's completions, in their order.
 
-    Equal texts are judged once. Whatever goes wrong with one completion becomes the
+    Equal programs are judged once. Whatever goes wrong with one completion becomes the
     reason why that one abstains.
     """
-    known: dict[str, Verdict] = {}
+    known = VerdictCache(KNOWN_BYTES, settings.extraction)
     scores: list[Score] = []
     for completion, verdict in zip(job.completions, job.verdicts, strict=True):
         started_s = time.monotonic()
-        verdict = verdict or known.get(completion.text)
-        verdict = verdict or _verdict(job.problem, completion, sandbox)
+        subject = known.subject(job.problem, completion.text)
+        verdict = verdict or known.get(subject)
+        verdict = verdict or _verdict(job.problem, completion, sandbox, settings)
         judge_s = time.monotonic() - started_s
-        known[completion.text] = verdict
+        known.put(subject, verdict, size=1)
         score = _score(job.problem, completion, verdict, rewards)
         scores.append(replace(score, timings={"judge": judge_s, **score.timings}))
     return tuple(scores)
@@ -83,9 +114,16 @@ def scores_of_job(
 # into a reason. A row that cannot be scored must not take its siblings down.
 
 
-def _verdict(problem: Problem, completion: Completion, sandbox: LazySandbox) -> Verdict:
+def _verdict(
+    problem: Problem,
+    completion: Completion,
+    sandbox: LazySandbox,
+    settings: JudgeSettings,
+) -> Verdict:
     try:
-        return judge(problem, completion, sandbox.for_kind(problem.kind))
+        return judge(problem, completion, sandbox.for_kind(problem.kind), settings)
+    except SandboxUnavailableError:
+        raise
     except Exception as error:
         return infra_verdict(f"{type(error).__name__}: {error}")
 
@@ -117,12 +155,12 @@ def serve(channel: Channel) -> None:
         return
     setup: Setup = messages.popleft()
     rewards = load_rewards(setup.rewards)
-    sandbox = LazySandbox(setup.sandbox)
+    sandbox = LazySandbox(setup.sandbox, setup.cpu)
     channel.send(Ready(at_s=time.monotonic()))
     try:
         while not channel.is_closed and os.getppid() == setup.parent_pid:
             if messages:
-                channel.send(_answer(messages.popleft(), setup, rewards, sandbox))
+                channel.send(_reply(messages.popleft(), setup, rewards, sandbox))
             else:
                 channel.wait(_ORPHAN_CHECK_S)
                 channel.flush()
@@ -131,15 +169,32 @@ def serve(channel: Channel) -> None:
         sandbox.close()
 
 
+def _reply(
+    job: Job, setup: Setup, rewards: Mapping[str, Reward], sandbox: LazySandbox
+) -> Answer | Refusal:
+    try:
+        return _answer(job, setup, rewards, sandbox)
+    except SandboxUnavailableError as error:
+        return Refusal(reason=str(error), at_s=time.monotonic())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
 def _answer(
     job: Job, setup: Setup, rewards: Mapping[str, Reward], sandbox: LazySandbox
 ) -> Answer:
     # The parent ends a worker that is late. If there is no parent any more, the alarm
     # does, even inside a long call of the C library.
     signal.setitimer(signal.ITIMER_REAL, setup.deadline_s + _ORPHAN_GRACE_S)
-    scores = scores_of_job(job, rewards, sandbox)
-    signal.setitimer(signal.ITIMER_REAL, 0.0)
-    return Answer(id=job.id, scores=scores, at_s=time.monotonic())
+    settings = JudgeSettings(
+        extraction=setup.extraction,
+        limits=setup.sandbox.limits,
+        stops_at_failure=setup.stops_at_failure,
+    )
+    scores = scores_of_job(job, rewards, sandbox, settings)
+    return Answer(
+        id=job.id, scores=scores, sandbox_level=sandbox.level, at_s=time.monotonic()
+    )
 
 
 def main() -> None:

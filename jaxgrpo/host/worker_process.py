@@ -10,7 +10,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from jaxgrpo.host.messages import Answer, Channel, Job, Ready, Setup
+from jaxgrpo.host.messages import Answer, Channel, Job, Ready, Refusal, Setup
 
 START_S = 60.0
 """Seconds that a worker may take to load."""
@@ -30,6 +30,8 @@ class WorkerProcess:
     def __init__(self, setup: Setup):
         self.is_ready = False
         """True once the worker takes jobs."""
+        self.refusal = ""
+        """Why the worker runs no programs; empty while it does."""
         self.jobs: deque[Job] = deque()
         """Given and not answered yet; the worker is at the first of them."""
         self._busy_since_s = time.monotonic()
@@ -97,6 +99,9 @@ class WorkerProcess:
             if isinstance(message, Ready):
                 self.is_ready = True
                 continue
+            if isinstance(message, Refusal):
+                self.refusal = message.reason
+                break
             job = self.jobs.popleft()
             assert isinstance(message, Answer) and message.id == job.id
             answered.append((job, message, size))

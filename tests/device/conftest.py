@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgrpo.device.model.architecture import PRESETS, Architecture
+from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.model.decoder import initial_params
+from jaxgrpo.device.model.presets import PRESETS
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from jaxgrpo.device.head import (
     head_logits,
     token_logprobs,
 )
+from jaxgrpo.device.sampling.constraint import ConstraintState, ConstraintTables
 from tests.reference.head import token_statistics
 
 NUM_ROWS, NUM_POSITIONS, WIDTH, VOCABULARY, NUM_TOKENS = 3, 5, 8, 24, 21
@@ -119,6 +120,29 @@ KEPT_BTk = jnp.asarray(
 )
 
 
+def constraint_of(states_BT: jax.Array, allowed_AV: jax.Array) -> TokenConstraint:
+    """States that allow the given tokens, whatever is on the stack."""
+    num_tokens = allowed_AV.shape[1]
+    tables = ConstraintTables(
+        start_J=jnp.zeros(1, int),
+        class_V=jnp.arange(num_tokens),
+        effect_AC=allowed_AV.astype(jnp.int32),
+        num_pops_E=jnp.zeros(2, int),
+        pops_EU=jnp.full((2, 1), 2**16 - 1),
+        outcome_EZ=jnp.array([[0] * 16, [1] * 16]),
+        state_X=jnp.zeros(2, int),
+        size_X=jnp.ones(2, int),
+        symbols_XY=jnp.zeros((2, 1), jnp.uint8),
+        depth_X=jnp.zeros(2, int),
+        finish_X=jnp.zeros(2, int),
+        closing_Z=jnp.zeros(16, int),
+    )
+    stack_BT2 = jnp.zeros((*states_BT.shape, 2), jnp.uint32)
+    return TokenConstraint(
+        tables, ConstraintState(states_BT, stack_BT2, jnp.full_like(states_BT, 99))
+    )
+
+
 def allowed_sets(kind):
     """Whole masks [B, T, V], as only a test may hold them."""
     if kind == "constraint":
@@ -129,7 +153,7 @@ def allowed_sets(kind):
 
 def restriction(kind) -> dict[str, Any]:
     if kind == "constraint":
-        return {"constraint": TokenConstraint(STATES_BT, ALLOWED_AV)}
+        return {"constraint": constraint_of(STATES_BT, ALLOWED_AV)}
     # One kept id is the filler, which lies beyond the vocabulary.
     filled_BTk = jnp.concatenate(
         [KEPT_BTk, jnp.full((NUM_ROWS, NUM_POSITIONS, 1), VOCABULARY)], axis=2
@@ -169,7 +193,7 @@ def test_target_that_is_not_allowed_has_minus_infinity_and_no_gradient(kind):
 
 def test_state_that_allows_nothing_sends_no_nan():
     hidden_BTD, head_VD, targets_BT = drawn_inputs(4)
-    constraint = TokenConstraint(STATES_BT * 0, jnp.zeros((1, VOCABULARY), bool))
+    constraint = constraint_of(STATES_BT * 0, jnp.zeros((1, VOCABULARY), bool))
 
     def total(hidden_BTD, head_VD):
         out = token_logprobs(

@@ -18,19 +18,15 @@ from jaxgrpo.device.mesh import (
 from jaxgrpo.device.model.decoder import initial_params
 from jaxgrpo.device.optimizer import adamw, muon
 from jaxgrpo.device.placement import state_shardings
-from jaxgrpo.device.records import Prompts, TrainState
-from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN, row_keys
-from jaxgrpo.device.sampling.sample import SamplerSettings, sample
+from jaxgrpo.device.records import TrainState
 from jaxgrpo.device.supervised import (
     Examples,
     SupervisedSettings,
     supervised_update,
 )
 
-P, S, G, T = 8, 6, 2, 5
-B = P * G
+P, S, T = 8, 6, 5
 SHAPES = [(8, 1, 1), (2, 2, 2), (1, 4, 2)]
-SAMPLER = SamplerSettings(group_size=G, max_new_tokens=T, eos_ids=(7,), num_tokens=300)
 SUPERVISED = SupervisedSettings(num_tokens=300, logprob_chunk=32)
 OPTIMIZER = adamw(
     optax.constant_schedule(1e-2), beta1=0.9, beta2=0.99, weight_decay=0.0,
@@ -39,37 +35,24 @@ OPTIMIZER = adamw(
 
 
 @pytest.fixture(scope="module")
-def inputs() -> tuple[Prompts, Any, Examples]:
-    """Prompts, keys of their rows, and examples to imitate."""
+def examples() -> Examples:
+    """What is imitated."""
     rng = np.random.default_rng(4)
-    prompts = Prompts(
-        jnp.asarray(rng.integers(0, 300, (P, S))), jnp.asarray(rng.integers(1, 7, P))
-    )
-    hash_B2 = np.repeat(np.stack([np.arange(P)] * 2, axis=1), G, axis=0)
-    key_B = row_keys(
-        0, PURPOSE_TRAIN, 0, jnp.asarray(hash_B2, jnp.uint32),
-        jnp.zeros(B, int), jnp.asarray(np.tile(np.arange(G), P)),
-    )  # fmt: skip
-    examples = Examples(
+    lengths_P = jnp.asarray(rng.integers(1, 7, P))
+    return Examples(
         jnp.asarray(rng.integers(0, 300, (P, S + T))),
-        prompts.lengths_P,
-        prompts.lengths_P + jnp.asarray(rng.integers(0, T + 1, P)),
+        lengths_P,
+        lengths_P + jnp.asarray(rng.integers(0, T + 1, P)),
     )
-    return prompts, key_B, examples
 
 
-def computed(tiny: Any, state: TrainState, inputs: Any) -> Any:
-    """Rollouts; state and metrics after one supervised update, and its program."""
-    prompts, key_B, examples = inputs
-    rollouts = sample(
-        state.params, prompts, key_B, jnp.float32(1.0), jnp.int32(0),
-        architecture=tiny, settings=SAMPLER,
-    )  # fmt: skip
+def computed(tiny: Any, state: TrainState, examples: Examples) -> Any:
+    """State and metrics after one supervised update, and its program."""
     step = supervised_update.lower(
         state, examples, architecture=tiny, optimizer=OPTIMIZER, settings=SUPERVISED
     ).compile()
     after, metrics = step(state, examples)
-    return rollouts, after, metrics, step
+    return after, metrics, step
 
 
 def first_state(params: Any) -> TrainState:
@@ -79,16 +62,18 @@ def first_state(params: Any) -> TrainState:
 
 
 @pytest.fixture(scope="module")
-def on_one_device(tiny: Any, tiny_params: Any, inputs: Any) -> Any:
-    return computed(tiny, first_state(tiny_params), inputs)
+def on_one_device(tiny: Any, tiny_params: Any, examples: Examples) -> Any:
+    return computed(tiny, first_state(tiny_params), examples)
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=str)
-def on_eight_devices(request: Any, tiny: Any, tiny_params: Any, inputs: Any) -> Any:
+def on_eight_devices(
+    request: Any, tiny: Any, tiny_params: Any, examples: Examples
+) -> Any:
     mesh = make_mesh(*request.param)
     state = first_state(tiny_params)
     state = jax.device_put(state, state_shardings(state, mesh))
-    return computed(tiny, state, jax.device_put(inputs, batch_sharding(mesh)))
+    return computed(tiny, state, jax.device_put(examples, batch_sharding(mesh)))
 
 
 def moments(state: TrainState) -> tuple[Any, Any]:
@@ -97,22 +82,9 @@ def moments(state: TrainState) -> tuple[Any, Any]:
     return adam_state.mu, adam_state.nu
 
 
-def test_sampled_tokens_are_those_of_one_device(
-    on_one_device: Any, on_eight_devices: Any
-) -> None:
-    expected, rollouts = on_one_device[0], on_eight_devices[0]
-    np.testing.assert_array_equal(rollouts.completion_BT, expected.completion_BT)
-    np.testing.assert_array_equal(rollouts.lengths_B, expected.lengths_B)
-    np.testing.assert_allclose(
-        rollouts.sampler_logprobs_BT, expected.sampler_logprobs_BT, atol=1e-5
-    )
-
-
-def test_loss_and_gradient_are_those_of_one_device(
-    on_one_device: Any, on_eight_devices: Any
-) -> None:
-    _, expected_state, expected, _ = on_one_device
-    _, state, metrics, _ = on_eight_devices
+def assert_same_learning(run: Any, expected_run: Any) -> None:
+    """Loss, gradient and its norm of two updates are the same up to rounding."""
+    (expected_state, expected, _), (state, metrics, _) = expected_run, run
     assert float(metrics["loss"]) == pytest.approx(float(expected["loss"]), rel=1e-5)
     norm = float(expected["grad_norm"])
     assert float(metrics["grad_norm"]) == pytest.approx(norm, rel=1e-5)
@@ -123,23 +95,40 @@ def test_loss_and_gradient_are_those_of_one_device(
     )
 
 
+def test_loss_and_gradient_are_those_of_one_device(
+    on_one_device: Any, on_eight_devices: Any
+) -> None:
+    assert_same_learning(on_eight_devices, on_one_device)
+
+
+def test_eight_key_heads_can_be_split_over_eight_devices(
+    tiny: Any, examples: Examples
+) -> None:
+    eight = tiny._replace(num_heads=8, num_kv_heads=8)
+    params = initial_params(eight, jax.random.key(1))
+    expected = computed(eight, first_state(params), examples)
+    state = first_state(params)
+    state = jax.device_put(state, state_shardings(state, make_mesh(1, 1, 8)))
+    assert_same_learning(computed(eight, state, examples), expected)
+
+
 def test_every_mesh_divides_the_arithmetic(
     on_one_device: Any, on_eight_devices: Any
 ) -> None:
     # An eighth, and on (8, 1, 1) the optimiser's on whole weights.
     flops = [
-        run[3].cost_analysis()["flops"] for run in (on_eight_devices, on_one_device)
+        run[2].cost_analysis()["flops"] for run in (on_eight_devices, on_one_device)
     ]
     assert flops[0] < flops[1] / 4
 
 
 def test_no_device_sees_the_states_of_all_rows(on_eight_devices: Any) -> None:
-    program = on_eight_devices[3].as_text()
+    program = on_eight_devices[2].as_text()
     assert f"f32[{P},{S + T}," not in program
 
 
 def test_state_stays_where_it_was(on_eight_devices: Any) -> None:
-    state = on_eight_devices[1]
+    state = on_eight_devices[0]
     mesh = state.params["embedding_VD"].sharding.mesh
     places = jax.tree.map(
         lambda array, sharding: array.sharding.is_equivalent_to(sharding, array.ndim),
@@ -147,31 +136,6 @@ def test_state_stays_where_it_was(on_eight_devices: Any) -> None:
         state_shardings(state, mesh),
     )
     assert jax.tree.all(places)
-
-
-def test_rows_stay_with_their_prompts(on_eight_devices: Any) -> None:
-    rollouts = on_eight_devices[0]
-    expected = batch_sharding(rollouts.completion_BT.sharding.mesh)
-    assert rollouts.completion_BT.sharding.is_equivalent_to(expected, 2)
-
-
-def test_a_device_holds_its_share_of_the_cache(
-    tiny: Any, tiny_params: Any, inputs: Any
-) -> None:
-    mesh = make_mesh(8)
-    params = jax.device_put(tiny_params, param_shardings(tiny, mesh))
-    prompts, key_B, _ = jax.device_put(inputs, batch_sharding(mesh))
-    settings = SAMPLER._replace(max_new_tokens=512)
-    memory: Any = (
-        sample.lower(
-            params, prompts, key_B, jnp.float32(1.0), jnp.int32(0),
-            architecture=tiny, settings=settings,
-        )
-        .compile()
-        .memory_analysis()
-    )  # fmt: skip
-    row_bytes = 2 * 4 * tiny.num_layers * tiny.num_kv_heads * tiny.head_width * 512
-    assert memory.temp_size_in_bytes < B * row_bytes / 3
 
 
 def test_names_say_where_parameters_lie(tiny: Any) -> None:

@@ -23,9 +23,10 @@ from jaxgrpo.device.objective.loss import grpo_loss
 from jaxgrpo.device.objective.presets import resolve_objective
 from jaxgrpo.device.placement import state_shardings
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
-from jaxgrpo.device.sampling.keys import row_keys
-from jaxgrpo.device.sampling.sample import SamplerSettings, sample
+from jaxgrpo.device.sampling.choose import Choice
+from jaxgrpo.device.sampling.slots import SamplerSettings
 from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
+from tests.drawn import drawn_rollouts
 
 P, G, S, T = 8, 4, 10, 6
 B = P * G
@@ -37,7 +38,11 @@ REORDERED = 3e-6
 
 SAMPLER = SamplerSettings(
     group_size=G,
+    num_slots=P,
+    rows_per_slot=G,
+    max_prompt_tokens=S,
     max_new_tokens=T,
+    segment_steps=T,
     # A tenth of all tokens: completions of every length.
     eos_ids=tuple(range(44)),
     num_tokens=NUM_TOKENS,
@@ -90,23 +95,9 @@ def prompts() -> Prompts:
 @pytest.fixture(scope="module")
 def sampled(tiny, tiny_params, prompts) -> Callable[[float], Rollouts]:
     """Returns rollouts of the tiny model at a temperature, as NumPy arrays."""
-    hash_B2 = jnp.zeros((B, 2), jnp.uint32)
-    keys_B = row_keys(0, 0, 0, hash_B2, jnp.zeros(B, jnp.int32), jnp.arange(B))
-
-    def at(temperature: float) -> Rollouts:
-        rollouts = sample(
-            tiny_params,
-            prompts,
-            keys_B,
-            jnp.float32(temperature),
-            jnp.int32(0),
-            architecture=tiny,
-            settings=SAMPLER,
-        )
-        arrays = jax.tree.map(np.array, rollouts._replace(row_key_B=None))
-        return arrays._replace(row_key_B=rollouts.row_key_B)
-
-    return at
+    return lambda temperature: drawn_rollouts(
+        tiny, tiny_params, prompts, SAMPLER, temperature
+    )
 
 
 @pytest.fixture(scope="module")
@@ -201,12 +192,15 @@ def with_garbage(rollouts: Rollouts) -> Rollouts:
 # Cuts
 
 
-def test_microbatches_give_gradient_and_metrics_of_one_batch(run, rollouts):
+@pytest.mark.parametrize("microbatches", [4, 16], ids=["of prompts", "of rows"])
+def test_microbatches_give_gradient_and_metrics_of_one_batch(
+    run, rollouts, microbatches
+):
     # Completions that abstain make microbatches of different weight.
     rewards_B1 = REWARDS_B1.copy()
     rewards_B1[[8, 9, 10, 13]] = np.nan
     whole = run(rollouts, rewards_B1)
-    cut = run(rollouts, rewards_B1, PLAIN._replace(microbatches=4))
+    cut = run(rollouts, rewards_B1, PLAIN._replace(microbatches=microbatches))
     assert_close(cut.grads, whole.grads, REORDERED)
     assert_same_metrics(cut.metrics, whole.metrics)
     assert_close(cut.outputs, whole.outputs)
@@ -248,9 +242,13 @@ def test_ragged_shuffled_rows_give_the_gradient_of_the_plain_layout(
     )
 
 
-@pytest.mark.parametrize("axes", [(8, 1, 1), (2, 2, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("axes", "microbatches"),
+    [((8, 1, 1), 1), ((2, 2, 2), 1), ((2, 2, 2), 8)],
+    ids=["data", "all axes", "all axes, groups cut"],
+)
 def test_eight_devices_make_the_update_of_one(
-    tiny, tiny_params, prompts, rollouts, plain, axes
+    tiny, tiny_params, prompts, rollouts, plain, axes, microbatches
 ):
     mesh = make_mesh(*axes)
     params = jax.device_put(tiny_params, param_shardings(tiny, mesh))
@@ -271,7 +269,7 @@ def test_eight_devices_make_the_update_of_one(
         jnp.float32(1.0),
         architecture=tiny,
         optimizer=DESCENT,
-        settings=PLAIN,
+        settings=PLAIN._replace(microbatches=microbatches),
     )
     assert_close(state.params, plain.state.params, 1e-5)
     assert_close(state.opt_state, plain.grads, 1e-5)
@@ -461,13 +459,30 @@ def test_sampler_and_trainer_agree_at_any_temperature(run, sampled, plain, tempe
     assert gap_BT[mask_BT].max() < 1e-5
     assert not np.any(result.outputs.logprobs_BT[~mask_BT])
     assert result.metrics["sampling/sampling_logp_difference/mean"] < 1e-5
+    largest = result.metrics["sampling/sampling_logp_difference/max"]
+    assert largest == pytest.approx(gap_BT[mask_BT].max(), abs=1e-9)
     assert result.metrics["token_mult_prob_error"] == pytest.approx(1.0, abs=1e-5)
     assert result.metrics["ratio/mean"] == 1.0
 
 
 def test_another_temperature_than_the_samplers_shows_as_a_gap(run, sampled):
     result = run(sampled(0.6), temperature=1.3)
-    assert result.metrics["sampling/sampling_logp_difference/mean"] > 1e-2
+    mean = result.metrics["sampling/sampling_logp_difference/mean"]
+    assert 1e-2 < mean < result.metrics["sampling/sampling_logp_difference/max"]
+
+
+def test_truncated_sampling_is_replayed(run, tiny, tiny_params, prompts):
+    settings = SAMPLER._replace(choice=Choice(top_k=8, top_p=0.8))
+    rollouts = drawn_rollouts(tiny, tiny_params, prompts, settings)
+    correction = resolve_objective("dapo", correction="token_truncate")
+    result = run(rollouts, settings=PLAIN._replace(objective=correction))
+    ratio = result.metrics["sampling/importance_sampling_ratio_raw/mean"]
+    assert f"{ratio:.3f}" == "1.000"
+    assert result.metrics["sampling/sampling_logp_difference/max"] < 1e-5
+    assert result.metrics["entropy"] < np.log(8)
+    forgotten = rollouts._replace(kept_BTk=None)
+    result = run(forgotten, settings=PLAIN._replace(objective=correction))
+    assert result.metrics["sampling/importance_sampling_ratio_raw/mean"] < 0.95
 
 
 # The reference

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jaxgrpo.host.records import Completion, Group, Problem
+from jaxgrpo.host.records import Completion, Group, Problem, Test
 
 
 def completion_of(text: str, problem_id: str = "p") -> Completion:
@@ -26,6 +26,22 @@ def group_of(reference: str, *texts: str, problem_id: str = "p") -> Group:
     problem = Problem(id=problem_id, kind="output", prompt="", reference=reference)
     completions = tuple(completion_of(text, problem_id) for text in texts)
     return Group(problem=problem, prompts=(), completions=completions)
+
+
+def program_group_of(*sources: str, problem_id: str = "double") -> Group:
+    """A group of a problem whose programs read a number and print its double."""
+    test = Test(kind="stdin", stdin="21\n", expected="42\n")
+    problem = Problem(
+        id=problem_id, kind="stdin", prompt="", reference="", tests=(test,)
+    )
+    texts = [f"Here:\n```python\n{source}\n```\n" for source in sources]
+    completions = tuple(completion_of(text, problem_id) for text in texts)
+    return Group(problem=problem, prompts=(), completions=completions)
+
+
+@pytest.fixture
+def make_program_group() -> Callable[..., Group]:
+    return program_group_of
 
 
 @pytest.fixture

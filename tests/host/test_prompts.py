@@ -129,6 +129,16 @@ def test_every_declared_end_is_honoured(
     assert eos_token_ids(tmp_path, tokenizer) == (*expected, own)
 
 
+def test_config_declares_the_ends_where_no_generation_config_does(
+    tokenizer: Any, tmp_path: Path
+):
+    (tmp_path / "config.json").write_text('{"eos_token_id": [7, 5]}')
+    own = tokenizer.eos_token_id
+    assert eos_token_ids(tmp_path, tokenizer) == (7, 5, own)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": 9}')
+    assert eos_token_ids(tmp_path, tokenizer) == (9, own)
+
+
 def test_repeated_end_is_named_once(tokenizer: Any, tmp_path: Path):
     own = tokenizer.eos_token_id
     content = json.dumps({"eos_token_id": [own, 5, own]})

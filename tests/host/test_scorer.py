@@ -15,6 +15,12 @@ import pytest
 from jaxgrpo.host.messages import SandboxSettings
 from jaxgrpo.host.records import Group, Score
 from jaxgrpo.host.scorer import MAX_WORKERS, Scorer
+from tests.host.sandbox.processes import (
+    becomes_true,
+    descendants_of,
+    num_descriptors,
+)
+from tests.host.sandbox.processes import is_alive as is_running
 
 REPOSITORY = Path(__file__).parents[2]
 MakeGroup = Callable[..., Group]
@@ -146,6 +152,157 @@ def test_verdict_of_another_problem_is_not_used(scorer: Scorer, make_group: Make
     assert classes(scorer.submit(make_group("5", "5")).result()) == ["exact"]
     other = make_group("6", "5", problem_id="q")
     assert classes(scorer.submit(other).result()) == ["wrong_value"]
+
+
+def test_same_program_in_other_words_is_judged_once(
+    programs_scorer: Scorer, make_program_group: MakeGroup
+):
+    group = make_program_group("print(2 * int(input()))")
+    (completion,) = group.completions
+    reworded = replace(completion, text="Thus.\n" + completion.text)
+    group = replace(group, completions=(completion, reworded, completion))
+    before = programs_scorer.counters()["cache_hits"]
+    scores = programs_scorer.submit(group).result()
+    assert [score.verdict and score.verdict.status for score in scores] == ["OK"] * 3
+    assert programs_scorer.counters()["cache_hits"] == before + 2
+
+
+# Programs.
+
+
+@pytest.fixture(scope="module")
+def programs_scorer() -> Iterator[Scorer]:
+    """One worker with a sandbox."""
+    with scorer_of() as scorer:
+        yield scorer
+
+
+def test_programs_are_run_and_counted_by_verdict(
+    programs_scorer: Scorer, make_program_group: MakeGroup
+):
+    group = make_program_group("print(input())", "1 / 0", "x =", problem_id="counted")
+    before = programs_scorer.counters()
+    scores = programs_scorer.submit(group).result()
+    assert [score.verdict and score.verdict.status for score in scores] == [
+        "WA",
+        "RE",
+        "CE",
+    ]
+    after = programs_scorer.counters()
+    for status in ("WA", "RE", "CE"):
+        name = f"verdict/{status}"
+        assert after[name] == before.get(name, 0) + 1
+
+
+def test_metrics_tell_level_hits_and_restarts(
+    programs_scorer: Scorer, make_program_group: MakeGroup
+):
+    group = make_program_group("print(42)", problem_id="metrics")
+    for _ in range(2):
+        programs_scorer.submit(group).result()
+    metrics = programs_scorer.metrics()
+    counters = programs_scorer.counters()
+    rate = counters["cache_hits"] / counters["rows"]
+    assert metrics["perf/cache_hit_rate"] == rate > 0
+    assert metrics["perf/scorer_restarts"] == 0
+    levels = [name for name in metrics if name.startswith("perf/sandbox_level/")]
+    assert [metrics[name] for name in levels] == [1.0]
+    assert levels[0][-1] in "AB"
+
+
+def test_no_level_is_told_before_the_first_program(
+    make_group: MakeGroup,
+):
+    with scorer_of() as scorer:
+        scorer.submit(make_group("5", "5")).result()
+        names = {"perf/cache_hit_rate", "perf/scorer_restarts"}
+        assert set(scorer.metrics()) == names
+
+
+@pytest.mark.parametrize(
+    "num_runs", [300, pytest.param(10_000, marks=pytest.mark.slow)]
+)
+def test_runs_leave_no_process_descriptor_or_file(
+    num_runs: int,
+    make_program_group: MakeGroup,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    kinds = [
+        "print(2 * int(input()))  # {n}",
+        "raise ValueError({n})",
+        "x = {n} =",
+        "import os\nos._exit({n} % 3)",
+        "import sys\nsys.stdout.write('{n}' * 5000)",
+    ]
+
+    def groups(first: int, last: int) -> Iterator[Group]:
+        for start in range(first, last, 10):
+            sources = [kinds[n % 5].format(n=n) for n in range(start, start + 10)]
+            yield make_program_group(*sources, problem_id=str(start))
+
+    def score(first: int, last: int) -> None:
+        futures = [scorer.submit(group) for group in groups(first, last)]
+        scores = [score for future in futures for score in future.result()]
+        assert not [
+            s for s in scores if s.verdict is None or s.verdict.status == "INFRA"
+        ]
+
+    with scorer_of(num_workers=2) as scorer:
+        score(0, 100)
+        pids = [os.getpid(), *sorted(descendants_of(os.getpid()))]
+        descriptors = [num_descriptors(pid) for pid in pids]
+        memory = [resident_bytes(pid) for pid in pids[1:]]
+        score(100, num_runs + 100)
+        assert [os.getpid(), *sorted(descendants_of(os.getpid()))] == pids
+        assert [num_descriptors(pid) for pid in pids] == descriptors
+        assert os.listdir(tmp_path) == []
+        for before, pid in zip(memory, pids[1:], strict=True):
+            assert resident_bytes(pid) < before + 16 * 2**20
+        assert scorer.counters()["restarts"] == 0
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is its own, without files it shares."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("RssAnon")]
+    return int(line.split()[1]) * 1024
+
+
+def test_package_that_is_not_installed_is_refused_at_once():
+    settings = SandboxSettings(packages=("no_such_package",))
+    with pytest.raises(ValueError, match="'no_such_package' is not installed"):
+        Scorer(num_workers=1, rewards=["exact"], deadline_s=60.0, sandbox=settings)
+
+
+REFUSED_SCRIPT = """
+import sys
+sys.path.insert(0, {repository!r})
+from tests.host.sandbox.restricted import deny_calls
+from tests.host.conftest import program_group_of
+from jaxgrpo.host.messages import SandboxSettings
+from jaxgrpo.host.scorer import Scorer
+
+deny_calls(["unshare"])
+settings = SandboxSettings(level="A", minimum_level="A")
+with Scorer(
+    num_workers=1, rewards=["exact"], deadline_s=60.0, sandbox=settings
+) as scorer:
+    try:
+        scorer.submit(program_group_of("print(1)")).result()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_sandbox_below_the_minimum_is_an_error_that_says_what_is_missing():
+    script = REFUSED_SCRIPT.format(repository=str(REPOSITORY))
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert "level A: unshare: Operation not permitted" in done.stdout, done.stderr
+    assert "user.max_user_namespaces" in done.stdout
 
 
 # Misfortune.
@@ -316,6 +473,50 @@ def test_no_worker_outlives_its_parent(number: signal.Signals):
         _, errors = parent.communicate(timeout=30.0)
     assert ("KeyboardInterrupt" in errors) == (number == signal.SIGINT)
     assert has_ended_within(15.0, *pids)
+
+
+SLEEPING_SCRIPT = """
+import sys
+sys.path.insert(0, {repository!r})
+from tests.host.conftest import program_group_of
+from jaxgrpo.host.messages import SandboxSettings
+from jaxgrpo.host.scorer import Scorer
+
+settings = SandboxSettings(cpu_s=50.0, wall_s=60.0)
+source = "import signal, time\\nsignal.signal(15, signal.SIG_IGN)\\ntime.sleep(60)"
+with Scorer(
+    num_workers=1, rewards=["exact"], deadline_s=5.0, sandbox=settings
+) as scorer:
+    scorer.submit(program_group_of("print(1)")).result()
+    future = scorer.submit(program_group_of(source))
+    print("ready", flush=True)
+    future.result()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_program_outlives_the_scorer(number: signal.Signals):
+    # Killed, it cannot tell its workers; they end at their deadline, 5 seconds.
+    script = SLEEPING_SCRIPT.format(repository=str(REPOSITORY))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        # Worker, zygote (two processes at level A) and program.
+        assert becomes_true(lambda: len(descendants_of(parent.pid)) >= 3)
+        time.sleep(0.2)
+        started = descendants_of(parent.pid)
+        os.killpg(parent.pid, number)
+        _, errors = parent.communicate(timeout=30.0)
+    assert ("KeyboardInterrupt" in errors) == (number == signal.SIGINT)
+    assert becomes_true(lambda: not any(map(is_running, started)))
 
 
 # Refusals.

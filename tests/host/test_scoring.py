@@ -3,11 +3,12 @@ from collections.abc import Callable
 
 import pytest
 
+from jaxgrpo.host.judge import infra_verdict
 from jaxgrpo.host.records import Completion, Problem, Verdict
-from jaxgrpo.host.scoring import abstaining_score, infra_verdict, score_of
+from jaxgrpo.host.scoring import abstaining_score, score_of
 
 PROBLEM = Problem(id="p", kind="output", prompt="", reference="5")
-RIGHT = Verdict(status="OK", error_class="exact")
+RIGHT = Verdict(status="OK", error_class="exact", extracted="5")
 
 
 def two(problem: Problem, completion: Completion, verdict: Verdict) -> float:

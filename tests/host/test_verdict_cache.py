@@ -1,49 +1,115 @@
-from jaxgrpo.host.records import Problem, Verdict
+from dataclasses import replace
+
+from jaxgrpo.host.records import Problem, Span, Verdict
 from jaxgrpo.host.verdict_cache import VerdictCache
 
 PROBLEM = Problem(id="p", kind="output", prompt="", reference="5")
 OTHER = Problem(id="q", kind="output", prompt="", reference="5")
+CODE = Problem(id="c", kind="stdin", prompt="", reference="")
 RIGHT = Verdict(status="OK", error_class="exact")
 WRONG = Verdict(status="WA", error_class="wrong_value")
 INFRA = Verdict(status="INFRA", error_class="infra")
 
 
+def cache_of(max_bytes: int = 100, extraction: str = "last_block") -> VerdictCache:
+    return VerdictCache(max_bytes, extraction)
+
+
+def put(cache: VerdictCache, text: str, verdict: Verdict, size: int = 10) -> None:
+    cache.put(cache.subject(PROBLEM, text), verdict, size)
+
+
+def known(cache: VerdictCache, text: str, problem: Problem = PROBLEM) -> Verdict | None:
+    return cache.get(cache.subject(problem, text))
+
+
 def test_verdict_is_known_for_its_problem_and_text_only():
-    cache = VerdictCache(max_bytes=100)
-    cache.put(PROBLEM, "5", RIGHT, 10)
-    assert cache.get(PROBLEM, "5") is RIGHT
-    assert cache.get(PROBLEM, "6") is None
-    assert cache.get(OTHER, "5") is None
+    cache = cache_of()
+    put(cache, "5", RIGHT)
+    assert known(cache, "5") is RIGHT
+    assert known(cache, "6") is None
+    assert known(cache, "5", OTHER) is None
 
 
 def test_infrastructure_errors_are_forgotten():
-    cache = VerdictCache(max_bytes=100)
-    cache.put(PROBLEM, "5", INFRA, 10)
-    assert cache.get(PROBLEM, "5") is None
+    cache = cache_of()
+    put(cache, "5", INFRA)
+    assert known(cache, "5") is None
 
 
 def test_least_recently_used_makes_room():
-    cache = VerdictCache(max_bytes=100)
-    cache.put(PROBLEM, "1", WRONG, 40)
-    cache.put(PROBLEM, "2", WRONG, 40)
-    cache.get(PROBLEM, "1")
-    cache.put(PROBLEM, "3", WRONG, 40)
-    assert cache.get(PROBLEM, "1") is WRONG
-    assert cache.get(PROBLEM, "2") is None
-    assert cache.get(PROBLEM, "3") is WRONG
+    cache = cache_of()
+    put(cache, "1", WRONG, 40)
+    put(cache, "2", WRONG, 40)
+    known(cache, "1")
+    put(cache, "3", WRONG, 40)
+    assert known(cache, "1") is WRONG
+    assert known(cache, "2") is None
+    assert known(cache, "3") is WRONG
 
 
 def test_replaced_verdict_does_not_count_twice():
-    cache = VerdictCache(max_bytes=100)
-    cache.put(PROBLEM, "other", WRONG, 40)
+    cache = cache_of()
+    put(cache, "other", WRONG, 40)
     for _ in range(10):
-        cache.put(PROBLEM, "5", RIGHT, 40)
-    assert cache.get(PROBLEM, "other") is WRONG
+        put(cache, "5", RIGHT, 40)
+    assert known(cache, "other") is WRONG
 
 
 def test_verdict_larger_than_the_cache_leaves_it_alone():
-    cache = VerdictCache(max_bytes=100)
-    cache.put(PROBLEM, "5", RIGHT, 40)
-    cache.put(PROBLEM, "huge", WRONG, 101)
-    assert cache.get(PROBLEM, "5") is RIGHT
-    assert cache.get(PROBLEM, "huge") is None
+    cache = cache_of()
+    put(cache, "5", RIGHT, 40)
+    put(cache, "huge", WRONG, 101)
+    assert known(cache, "5") is RIGHT
+    assert known(cache, "huge") is None
+
+
+FENCED = "Well:\n```python\nx = 1\nprint(y)\n```\n"
+INDENTED = "1. First, this:\n  ```python\n  x = 1\n  print(y)\n  ```\nThat is it."
+
+
+def test_same_program_in_other_words_has_the_same_verdict():
+    cache = cache_of()
+    cache.put(cache.subject(CODE, FENCED), WRONG, 10)
+    assert known(cache, FENCED.replace("Well", "Or else"), CODE) == WRONG
+    assert known(cache, FENCED.replace("print", "input"), CODE) is None
+
+
+def test_spans_point_into_the_text_that_is_asked_about():
+    cache = cache_of()
+    start = FENCED.index("y)")
+    verdict = replace(
+        WRONG, spans=(Span(start=start, end=start + 1, label="exception"),)
+    )
+    cache.put(cache.subject(CODE, FENCED), verdict, 10)
+    assert known(cache, FENCED, CODE) is verdict
+    found = known(cache, INDENTED, CODE)
+    assert found is not None
+    (span,) = found.spans
+    assert (INDENTED[span.start : span.end], span.label) == ("y", "exception")
+    assert span.start == INDENTED.index("y)")
+
+
+def test_span_that_ends_with_the_program_ends_with_it_elsewhere():
+    cache = cache_of()
+    start, end = FENCED.index("print"), FENCED.index("```\n", 20)
+    verdict = replace(WRONG, spans=(Span(start=start, end=end, label="all"),))
+    cache.put(cache.subject(CODE, FENCED), verdict, 10)
+    found = known(cache, INDENTED, CODE)
+    assert found is not None
+    (span,) = found.spans
+    assert INDENTED[span.start : span.end] == "print(y)\n"
+
+
+def test_texts_without_a_program_are_told_apart():
+    cache = cache_of()
+    cache.put(cache.subject(CODE, "no program"), WRONG, 10)
+    assert known(cache, "no program", CODE) is WRONG
+    assert known(cache, "none either", CODE) is None
+
+
+def test_rule_that_parses_is_not_followed_here():
+    cache = cache_of(extraction="one_block")
+    cache.put(cache.subject(CODE, FENCED), WRONG, 10)
+    assert known(cache, FENCED, CODE) is WRONG
+    assert known(cache, FENCED + "More.", CODE) is None

@@ -86,6 +86,50 @@ def test_sandbox_is_built_for_programs_only():
         sandbox.close()
 
 
+def test_programs_find_numpy_loaded():
+    source = "import sys\nprint('numpy' in sys.modules)\nimport numpy"
+    sandbox = LazySandbox(UNSAFE)
+    try:
+        built = sandbox.for_kind("stdin")
+        assert built is not None
+        assert built.run(Program(source=source)).stdout == "True\n"
+    finally:
+        sandbox.close()
+
+
+def test_programs_stay_on_the_core_they_are_given():
+    core = max(os.sched_getaffinity(0))
+    sandbox = LazySandbox(UNSAFE, cpu=core)
+    try:
+        built = sandbox.for_kind("stdin")
+        assert built is not None
+        source = "import os\nprint(os.sched_getaffinity(0))"
+        assert built.run(Program(source=source)).stdout == f"{{{core}}}\n"
+    finally:
+        sandbox.close()
+
+
+def test_core_that_is_not_there_is_no_obstacle():
+    sandbox = LazySandbox(UNSAFE, cpu=1 << 20)
+    try:
+        built = sandbox.for_kind("stdin")
+        assert built is not None
+        assert built.run(Program(source="print(1)")).status == "OK"
+    finally:
+        sandbox.close()
+
+
+def test_level_is_told_once_there_is_a_sandbox():
+    sandbox = LazySandbox(UNSAFE)
+    try:
+        assert sandbox.level == ""
+        built = sandbox.for_kind("stdin")
+        assert built is not None
+        assert sandbox.level == built.level.value
+    finally:
+        sandbox.close()
+
+
 # The process.
 
 

@@ -1,1 +1,1 @@
-"""The Qwen3 decoder: sizes, attention, forward passes."""
+"""The decoder: sizes, attention, adapters, forward passes."""

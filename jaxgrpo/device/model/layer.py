@@ -6,6 +6,8 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from jaxgrpo.device.model.architecture import Architecture
+from jaxgrpo.device.model.lora import ADAPTERS
+from jaxgrpo.device.model.rope import rotate
 
 
 class RMSNorm(nnx.Module):
@@ -36,27 +38,39 @@ class DecoderLayer(nnx.Module):
         out_shape = (a.num_heads, a.head_width, a.width)
         out_fan = a.num_heads * a.head_width
         self.o_NHD = dense(rngs, out_shape, out_fan, depth_scale)
-        self.q_norm = RMSNorm(a.head_width, a.norm_eps)
-        self.k_norm = RMSNorm(a.head_width, a.norm_eps)
+        if a.has_qkv_bias:
+            self.q_bias_NH = bias((a.num_heads, a.head_width))
+            self.k_bias_KH = bias((a.num_kv_heads, a.head_width))
+            self.v_bias_KH = bias((a.num_kv_heads, a.head_width))
+        if a.has_qk_norm:
+            self.q_norm = RMSNorm(a.head_width, a.norm_eps)
+            self.k_norm = RMSNorm(a.head_width, a.norm_eps)
         self.mlp_norm = RMSNorm(a.width, a.norm_eps)
         self.gate_DF = dense(rngs, (a.width, a.mlp_width), a.width)
         self.up_DF = dense(rngs, (a.width, a.mlp_width), a.width)
         self.down_FD = dense(rngs, (a.mlp_width, a.width), a.mlp_width, depth_scale)
-        self.rope_theta = a.rope_theta
+        self.architecture = a
 
     def qkv(
         self, x_BTD: Float[Array, "B T D"], positions_BT: Int[Array, "B T"]
     ) -> tuple[
         Float[Array, "B T N H"], Float[Array, "B T K H"], Float[Array, "B T K H"]
     ]:
-        """Normalised, rotated queries and keys, and values."""
+        """Rotated queries and keys, and values; biased and normalised as they are."""
+        a = self.architecture
         normed_BTD = self.attention_norm(x_BTD)
-        q_BTNH = self.q_norm(_project(normed_BTD, self.q_DNH[...]))
-        k_BTKH = self.k_norm(_project(normed_BTD, self.k_DKH[...]))
-        v_BTKH = _project(normed_BTD, self.v_DKH[...])
+        q_BTNH = self._projected("q", normed_BTD, self.q_DNH[...])
+        k_BTKH = self._projected("k", normed_BTD, self.k_DKH[...])
+        v_BTKH = self._projected("v", normed_BTD, self.v_DKH[...])
+        if a.has_qkv_bias:
+            q_BTNH += jnp.broadcast_to(self.q_bias_NH[...], q_BTNH.shape)
+            k_BTKH += jnp.broadcast_to(self.k_bias_KH[...], k_BTKH.shape)
+            v_BTKH += jnp.broadcast_to(self.v_bias_KH[...], v_BTKH.shape)
+        if a.has_qk_norm:
+            q_BTNH, k_BTKH = self.q_norm(q_BTNH), self.k_norm(k_BTKH)
         return (
-            rotate(q_BTNH, positions_BT, self.rope_theta),
-            rotate(k_BTKH, positions_BT, self.rope_theta),
+            rotate(q_BTNH, positions_BT, a.rope_theta, a.rope_scaling),
+            rotate(k_BTKH, positions_BT, a.rope_theta, a.rope_scaling),
             v_BTKH,
         )
 
@@ -66,47 +80,41 @@ class DecoderLayer(nnx.Module):
         """Adds the attention's output and the MLP to the residual stream."""
         B, T, N, H = attended_BTNH.shape
         o_XD = self.o_NHD[...].reshape(N * H, -1)
-        x_BTD = x_BTD + _project(attended_BTNH.reshape(B, T, N * H), o_XD)
+        x_BTD += self._projected("o", attended_BTNH.reshape(B, T, N * H), o_XD)
         normed_BTD = self.mlp_norm(x_BTD)
-        gate_BTF = jax.nn.silu(_project(normed_BTD, self.gate_DF[...]))
-        up_BTF = _project(normed_BTD, self.up_DF[...])
-        return x_BTD + _project(gate_BTF * up_BTF, self.down_FD[...])
+        gate_BTF = jax.nn.silu(self._projected("gate", normed_BTD, self.gate_DF[...]))
+        up_BTF = self._projected("up", normed_BTD, self.up_DF[...])
+        return x_BTD + self._projected("down", gate_BTF * up_BTF, self.down_FD[...])
 
-
-def rotate(
-    x_BTNH: Float[Array, "B T N H"],
-    positions_BT: Int[Array, "B T"],
-    theta: float,
-) -> Float[Array, "B T N H"]:
-    """Rotary position embedding, half-rotation form, angles in fp32.
-
-    With the head split into halves (a, b) and angle_i = position * theta^(-2i / H),
-
-        (a, b) -> (a cos - b sin, b cos + a sin)
-
-    Reference:
-      Su et al., RoFormer, 2021, https://arxiv.org/abs/2104.09864. Differs from it in
-      pairing i with i + H/2 instead of 2i with 2i + 1, as Qwen and Llama do.
-    """
-    H = x_BTNH.shape[-1]
-    half = H // 2
-    frequency_X = theta ** (-jnp.arange(half, dtype=jnp.float32) * 2.0 / H)
-    positions_BT11 = positions_BT[:, :, None, None].astype(jnp.float32)
-    angle_BT1X = positions_BT11 * frequency_X[None, None, None, :]
-    cos_BT1X, sin_BT1X = jnp.cos(angle_BT1X), jnp.sin(angle_BT1X)
-    a_BTNX, b_BTNX = x_BTNH[..., :half], x_BTNH[..., half:]
-    rotated_BTNH = jnp.concatenate(
-        [a_BTNX * cos_BT1X - b_BTNX * sin_BT1X, b_BTNX * cos_BT1X + a_BTNX * sin_BT1X],
-        axis=-1,
-    )
-    return rotated_BTNH.astype(x_BTNH.dtype)
+    def _projected(self, target: str, x_BTX: Array, kernel: Array) -> Array:
+        """The product of x and a kernel, and what the kernel's adapter adds to it."""
+        out = _project(x_BTX, kernel)
+        names = ADAPTERS[target]
+        if not hasattr(self, names.a):
+            return out
+        a, b = getattr(self, names.a)[...], getattr(self, names.b)[...]
+        return out + _project(_project(x_BTX, a.reshape(-1, a.shape[-1])), b)
 
 
 def dense(
     rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int, scale: float = 1.0
 ) -> nnx.Param:
     """A matrix of normal draws with deviation scale / sqrt(fan_in)."""
-    return nnx.Param(scale * fan_in**-0.5 * jax.random.normal(rngs.params(), shape))
+    return nnx.Param(scale * fan_in**-0.5 * normal_draws(rngs, shape))
+
+
+def normal_draws(rngs: nnx.Rngs, shape: tuple[int, ...]) -> Array:
+    """Standard normal draws, the same to the bit inside and outside of jit.
+
+    Without the barrier a compiler merges the caller's factor with one inside of the
+    draws, and what is born sharded under jit differs in the last bit.
+    """
+    return jax.lax.optimization_barrier(jax.random.normal(rngs.params(), shape))
+
+
+def bias(shape: tuple[int, ...]) -> nnx.Param:
+    """A bias that adds nothing yet."""
+    return nnx.Param(jnp.zeros(shape, jnp.float32))
 
 
 def _project(x_BTD: Array, kernel: Array) -> Array:

@@ -2,17 +2,35 @@
 
 from typing import TYPE_CHECKING
 
+from jaxgrpo.host.judge import error_classes
+from jaxgrpo.host.judge.error_classes import ERROR_CLASSES
 from jaxgrpo.host.judge.literal import judge_literal
+from jaxgrpo.host.judge.programs import judge_program
+from jaxgrpo.host.judge.results import infra_verdict
+from jaxgrpo.host.judge.settings import JudgeSettings
 from jaxgrpo.host.records import Completion, Problem, ProblemKind, Verdict
 
 if TYPE_CHECKING:
     from jaxgrpo.host.sandbox import Sandbox
 
-JUDGED_KINDS: tuple[ProblemKind, ...] = ("output",)
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "ERROR_CLASSES",
+    "INFRA_CLASS",
+    "JUDGED_KINDS",
+    "SANDBOXED_KINDS",
+    "JudgeSettings",
+    "check_kind",
+    "infra_verdict",
+    "judge",
+]
+
+JUDGED_KINDS: tuple[ProblemKind, ...] = ("output", "stdin", "call", "assert")
 """Kinds of problems that have a judge."""
 SANDBOXED_KINDS: tuple[ProblemKind, ...] = ("trace", "stdin", "call", "assert")
 """Kinds whose completions are programs that have to be run."""
-INFRA_CLASS = "infra"
+DEFAULT_SETTINGS = JudgeSettings()
+INFRA_CLASS = error_classes.INFRA
 """Error class of a verdict that could not be reached for reasons of our own."""
 
 
@@ -26,7 +44,10 @@ def check_kind(problem: Problem) -> None:
 
 
 def judge(
-    problem: Problem, completion: Completion, sandbox: "Sandbox | None" = None
+    problem: Problem,
+    completion: Completion,
+    sandbox: "Sandbox | None" = None,
+    settings: JudgeSettings = DEFAULT_SETTINGS,
 ) -> Verdict:
     """Returns the verdict on one completion of a problem.
 
@@ -36,6 +57,10 @@ def judge(
       problem: Its kind chooses the judge.
       completion: Only its text is looked at.
       sandbox: Runs the programs of SANDBOXED_KINDS; other kinds need none.
+      settings: How programs are found, limited and tested.
     """
     check_kind(problem)
-    return judge_literal(completion.text, problem.reference)
+    if problem.kind not in SANDBOXED_KINDS:
+        return judge_literal(completion.text, problem.reference)
+    assert sandbox is not None, "programs need a sandbox"
+    return judge_program(problem, completion.text, sandbox, settings)

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Hashable
 
 from jaxgrpo.host.judge.literal_values import readings, value_key
-from jaxgrpo.host.records import Verdict
+from jaxgrpo.host.records import TestResult, Verdict
 
 EXACT = "exact"
 """The text is the reference, character by character."""
@@ -49,12 +49,14 @@ def judge_literal(text: str, reference: str) -> Verdict:
     """
     error_class = _literal_class(text, reference)
     is_exact = error_class == EXACT
+    status = "OK" if is_exact else "WA"
     return Verdict(
-        status="OK" if is_exact else "WA",
+        status=status,
         error_class=error_class,
         num_passed=int(is_exact),
         num_tests=1,
-        test_statuses=("OK" if is_exact else "WA",),
+        results=(TestResult(status=status, error_class=error_class),),
+        extracted=text,
     )
 
 

@@ -1,5 +1,6 @@
 """Runs model-written programs: `Sandbox.run(program) -> execution`."""
 
+from jaxgrpo.host.sandbox.examination import TesterTask
 from jaxgrpo.host.sandbox.levels import SandboxLevel, SandboxUnavailableError
 from jaxgrpo.host.sandbox.probe import SandboxReport, probe
 from jaxgrpo.host.sandbox.sandbox import Sandbox
@@ -9,5 +10,6 @@ __all__ = [
     "SandboxLevel",
     "SandboxReport",
     "SandboxUnavailableError",
+    "TesterTask",
     "probe",
 ]

@@ -5,6 +5,7 @@ import math
 import socket
 import struct
 import time
+from collections.abc import Callable
 
 from jaxgrpo.host.records import (
     Call,
@@ -15,10 +16,13 @@ from jaxgrpo.host.records import (
     Program,
 )
 from jaxgrpo.host.sandbox import plain_data
-from jaxgrpo.host.sandbox.outcome import exception_of, overflowed_file, text_of
+from jaxgrpo.host.sandbox.outcome import exception_of, text_of
 from jaxgrpo.host.sandbox.owner import RunFiles
 
 FRAME_HEADER = struct.Struct("<I")
+READ_BYTES = 1 << 16
+TIMEVAL = struct.Struct("@ll")
+"""`struct timeval` of the C library."""
 FRAME_OVERHEAD_BYTES = 4096
 """Beyond the value itself: the reply's other fields, an exception's message."""
 MAX_ARGUMENT_BYTES = 64 * 2**20
@@ -41,20 +45,37 @@ def encoded_calls(calls: tuple[Call, ...]) -> list[bytes]:
     frames = []
     for index, call in enumerate(calls):
         try:
-            arguments = plain_data.to_bytes(list(call.arguments), MAX_ARGUMENT_BYTES)
+            frames.append(encoded_call(call))
         except plain_data.NotPlainDataError as error:
             raise ValueError(
                 f"arguments of call {index} ({call.function}): {error}. "
                 f"Use None, bool, numbers, str, bytes and containers of them."
             ) from None
-        name = json.dumps(call.function)
-        text = f'{{"function": {name}, "arguments": {arguments.decode()}}}'
-        frames.append(text.encode())
     return frames
 
 
+def encoded_call(call: Call) -> bytes:
+    """A call as a frame to send.
+
+    Raises:
+      NotPlainDataError: An argument is not plain data.
+    """
+    tagger = plain_data.Tagger(MAX_ARGUMENT_BYTES)
+    message = (
+        call.function,
+        call.is_drained,
+        call.returns_arguments,
+        tagger.tagged(list(call.arguments)),
+        tagger.tagged(dict(call.keywords)),
+    )
+    frame = plain_data.ENCODER.encode(message).encode("ascii")
+    if len(frame) > MAX_ARGUMENT_BYTES:
+        raise plain_data.TooMuchDataError(f"more than {MAX_ARGUMENT_BYTES} bytes")
+    return frame
+
+
 class Exchange:
-    """Sends the calls of one program over its channel and collects the results."""
+    """The owner's end of a child's channel: sends a frame, waits for the answer."""
 
     def __init__(
         self, channel: socket.socket, files: RunFiles, limits: Limits, grace_s: float
@@ -68,83 +89,165 @@ class Exchange:
         """Whether the program's top level ran to its end."""
         self.is_broken = False
         """Whether the child broke the protocol."""
+        self.has_ended = False
+        """Whether the child went away, or the time was up, before its turn ended."""
+        self._num_shown_bytes = 0
+        self._inbox = b""
+        # The kernel's own time-outs: Python's would ask for each message twice, whether
+        # it is there and then for itself.
+        timeout = TIMEVAL.pack(math.ceil(limits.wall_s + grace_s), 0)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            channel.setsockopt(socket.SOL_SOCKET, option, timeout)
 
-    def run(self, frames: list[bytes]) -> None:
-        """Makes the calls until all are made, the child ends or breaks the rules."""
+    def run(self, script: "Callable[[Exchange], object]") -> None:
+        """Waits until the child is loaded, then follows a script.
+
+        Returns when the script does, the child ends or it breaks the rules.
+        """
         try:
-            if self._receive() != {}:
-                raise BrokenFrameError("the child spoke before its turn")
-            self.is_loaded = True
-            shown = self.files.size("stdout")
-            for frame in frames:
-                self._send(frame)
-                reply = self._receive()
-                end = self.files.size("stdout")
-                self.results.append(self._result(reply, shown, end))
-                shown = end
+            self.load()
+            script(self)
         except BrokenFrameError:
             self.is_broken = True
         except ChannelEndedError:
             return
 
-    def _result(self, reply: dict, start: int, end: int) -> CallResult:
-        end = min(end, self.limits.output_bytes)
-        status, value, exception = "OK", None, None
+    def load(self) -> None:
+        """Waits until the child says that it is ready for the first frame."""
+        if self.receive() != {}:
+            raise BrokenFrameError("the child spoke before its turn")
+        self.is_loaded = True
+        self._num_shown_bytes = self.files.size("stdout")
+
+    def make_calls(self, frames: list[bytes]) -> None:
+        """Makes calls one after the other.
+
+        The child is at the next call while the last one's answer is looked at.
+        """
+        for index, frame in enumerate(frames):
+            if index == 0:
+                self.send(frame)
+            answer = self._receive_bytes(extra_bytes=len(frame))
+            sizes = self._file_sizes()
+            if index + 1 < len(frames):
+                self.send(frames[index + 1])
+            self._keep_result(answer, sizes)
+
+    def call(self, frame: bytes) -> CallResult:
+        """Makes one call and keeps its result.
+
+        Args:
+          frame: From `encoded_call`.
+        """
+        self.send(frame)
+        # Arguments that come back are about as large as they were sent.
+        answer = self._receive_bytes(extra_bytes=len(frame))
+        return self._keep_result(answer, self._file_sizes())
+
+    def _file_sizes(self) -> tuple[int, int]:
+        """Bytes printed so far, on standard output and on standard error."""
+        return self.files.size("stdout"), self.files.size("stderr")
+
+    def _keep_result(self, answer: bytes, sizes: tuple[int, int]) -> CallResult:
+        reply = decoded(answer)
+        status, value, exception, arguments = "OK", None, None, None
         if "error" in reply:
             found = reply["error"] if isinstance(reply["error"], dict) else {}
             status, exception = status_of_error(found), exception_of(found)
         else:
-            value = self._value(reply)
-        if overflowed_file(self.limits, self.files):
+            value = plain_value(reply, "value")
+        if "arguments" in reply:
+            arguments = plain_value(reply, "arguments")
+            if not isinstance(arguments, list):
+                raise BrokenFrameError("arguments that are no list")
+        stdout = self._stdout_until(sizes[0])
+        if max(sizes) > self.limits.output_bytes:
             status, value = "OLE", None
-        return CallResult(
+        result = CallResult(
             status=status,
             value=value,
             exception=exception,
-            stdout=text_of(self.files.content("stdout", start, end)),
-            cpu_s=seconds(reply.get("cpu_s")),
+            stdout=stdout,
+            cpu_s=min(seconds(reply.get("cpu_s")), self.limits.cpu_s),
+            arguments=None if arguments is None else tuple(arguments),
         )
+        self.results.append(result)
+        return result
 
-    def _value(self, reply: dict) -> object:
-        try:
-            return plain_data.untagged(reply["value"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise BrokenFrameError(f"not a value: {error}") from None
+    def _stdout_until(self, end: int) -> str:
+        """What the child has printed since this was asked last."""
+        shown_end = min(end, self.limits.output_bytes)
+        text = text_of(self.files.content("stdout", self._num_shown_bytes, shown_end))
+        self._num_shown_bytes = end
+        return text
 
-    def _receive(self) -> dict:
-        (size,) = FRAME_HEADER.unpack(self._read(FRAME_HEADER.size))
-        if size > self.limits.output_bytes + FRAME_OVERHEAD_BYTES:
+    def receive(self) -> dict:
+        """The next message of the child."""
+        return decoded(self._receive_bytes())
+
+    def _receive_bytes(self, extra_bytes: int = 0) -> bytes:
+        """The next message as it comes.
+
+        Args:
+          extra_bytes: Size that is allowed beyond that of a value.
+        """
+        content = self._inbox
+        while len(content) < FRAME_HEADER.size:
+            content += self._read()
+        (size,) = FRAME_HEADER.unpack_from(content)
+        if size > self.limits.output_bytes + FRAME_OVERHEAD_BYTES + extra_bytes:
             raise BrokenFrameError(f"a frame of {size} bytes")
+        end = FRAME_HEADER.size + size
+        if len(content) < end:
+            pieces, missing = [content], end - len(content)
+            while missing > 0:
+                pieces.append(self._read())
+                missing -= len(pieces[-1])
+            content = b"".join(pieces)
+        self._inbox = content[end:]
+        return content[FRAME_HEADER.size : end]
+
+    def _read(self) -> bytes:
+        """Some bytes of the channel, at least one."""
         try:
-            reply = json.loads(self._read(size))
-        except (ValueError, RecursionError):
-            raise BrokenFrameError("not JSON") from None
-        if not isinstance(reply, dict):
-            raise BrokenFrameError("not an object")
-        return reply
+            piece = self.channel.recv(READ_BYTES)
+        except OSError as error:
+            raise self._end(str(error)) from None
+        if not piece:
+            raise self._end("the child closed its channel")
+        if time.monotonic() > self.deadline:
+            raise self._end("the time is up")
+        return piece
 
-    def _read(self, size: int) -> bytes:
-        content = b""
-        while len(content) < size:
-            self._set_timeout()
-            try:
-                piece = self.channel.recv(size - len(content))
-            except OSError as error:
-                raise ChannelEndedError(str(error)) from None
-            if not piece:
-                raise ChannelEndedError("the child closed its channel")
-            content += piece
-        return content
-
-    def _send(self, frame: bytes) -> None:
-        self._set_timeout()
+    def send(self, frame: bytes) -> None:
+        """Sends one message."""
         try:
             self.channel.sendall(FRAME_HEADER.pack(len(frame)) + frame)
         except OSError as error:
-            raise ChannelEndedError(str(error)) from None
+            raise self._end(str(error)) from None
 
-    def _set_timeout(self) -> None:
-        self.channel.settimeout(max(0.001, self.deadline - time.monotonic()))
+    def _end(self, reason: str) -> ChannelEndedError:
+        self.has_ended = True
+        return ChannelEndedError(reason)
+
+
+def decoded(message: bytes) -> dict:
+    """A message of the child; its content is still to be checked."""
+    try:
+        found = json.loads(message)
+    except (ValueError, RecursionError):
+        raise BrokenFrameError("not JSON") from None
+    if not isinstance(found, dict):
+        raise BrokenFrameError("not an object")
+    return found
+
+
+def plain_value(reply: dict, name: str) -> object:
+    """A value that came with a message, rebuilt as plain data."""
+    try:
+        return plain_data.untagged(reply[name])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BrokenFrameError(f"not a value: {error}") from None
 
 
 def status_of_error(found: dict) -> ExecutionStatus:
@@ -172,7 +275,8 @@ def with_results(
     results = tuple(exchange.results)
     missing = len(program.calls) - len(results)
     status, reason = execution.status, execution.reason
-    if exchange.is_loaded and missing == 0 and status != "INFRA":
+    is_through = not (exchange.has_ended or exchange.is_broken)
+    if is_through and status != "INFRA":
         status, reason = "OK", ""
     elif status == "OK":
         status, reason = "RE", "ended before all calls were made"
@@ -180,6 +284,8 @@ def with_results(
     return Execution(
         status=status,
         results=results + (lost,) * missing,
+        is_loaded=exchange.is_loaded,
+        num_answered=len(results),
         stdout=execution.stdout,
         stderr=execution.stderr,
         cpu_s=execution.cpu_s,

@@ -8,6 +8,7 @@ and what a program can forge is only what it could have printed or returned.
 import atexit
 import builtins
 import ctypes
+import importlib
 import json
 import linecache
 import mmap
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from . import plain_data
+from .tracing.tracer import Tracer
 
 FILENAME = "solution.py"
 REPORT_BYTES = 1 << 16
@@ -32,9 +34,12 @@ LIBC_EXIT = ctypes.CDLL(None)._exit
 """Not `os._exit`, which a program may replace so that its process lives on."""
 FRAME_HEADER = struct.Struct("<I")
 """Length in bytes, before each message on the channel of calls."""
+READ_BYTES = 1 << 16
 FAILED_FLUSH_CODE = 120
 BALLAST_BYTES = 4 << 20
 """Freed when memory runs out, so that the report can still be written."""
+HIDDEN_MODULES: dict[str, types.ModuleType] = {}
+"""The sandbox's own, which a program cannot import."""
 
 
 def leave(code: int) -> NoReturn:
@@ -43,24 +48,38 @@ def leave(code: int) -> NoReturn:
         LIBC_EXIT(code & 0xFF)
 
 
+def prepare() -> None:
+    """Makes the interpreter look freshly started to every program.
+
+    Called once in the zygote: a child that did it would touch, and so have copied,
+    dozens of pages of memory.
+    """
+    open_streams()
+    # Programs print big integers. The owner keeps the limit.
+    sys.set_int_max_str_digits(0)
+    seed_random()
+    # After the hook of `random` itself, which seeds anew in every child.
+    os.register_at_fork(after_in_child=seed_random)
+    for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
+        HIDDEN_MODULES[name] = sys.modules.pop(name)
+
+
 def open_streams() -> None:
-    """Standard streams as the interpreter makes them for files, in UTF-8."""
+    """Standard streams as the interpreter makes them for files, in UTF-8.
+
+    The files themselves are put in their place in each child.
+    """
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
     sys.stdin = open(0, encoding="utf-8", closefd=False)
     sys.stdout = open(1, "w", encoding="utf-8", newline="\n", closefd=False)
     sys.stderr = open(
         2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
     )
+    os.dup2(kept, 2)
+    os.close(kept)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
-
-
-def settle() -> None:
-    """Makes the interpreter look freshly started to the program."""
-    for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
-        del sys.modules[name]
-    open_streams()
-    seed_random()
-    # Programs print big integers. The owner keeps the limit.
-    sys.set_int_max_str_digits(0)
 
 
 def fresh_main_module() -> types.ModuleType:
@@ -75,26 +94,42 @@ def fresh_main_module() -> types.ModuleType:
 def seed_random() -> None:
     """Makes unseeded random numbers the same in every run, so that verdicts are."""
     random.seed(0)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed(0)
+    if "numpy" in sys.modules:
+        importlib.import_module("numpy.random").seed(0)
 
 
 class Report:
     """How the program ended, for the owner: shared memory it reads afterwards."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self) -> None:
+        self.line_of = same_line
+        self.memory: mmap.mmap | None = None
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        # Its pages are never touched, so it costs nothing but address space.
+        self.ballast: mmap.mmap | None = mmap.mmap(-1, BALLAST_BYTES, flags=flags)
+
+    def open(self, descriptor: int) -> None:
+        """Maps the file in which it is written."""
         self.memory = mmap.mmap(descriptor, REPORT_BYTES)
-        self.ballast: bytearray | None = bytearray(BALLAST_BYTES)
 
     def write(self, stage: str, error: BaseException) -> None:
         """Notes an uncaught exception; what does not fit is left out."""
         self.ballast = None
-        text = json.dumps(describe(stage, error)).encode()
+        text = json.dumps(describe(stage, error, self.line_of)).encode()
+        assert self.memory is not None, "it is opened before the program runs"
         self.memory[: len(text)] = text
 
 
-def describe(stage: str, error: BaseException) -> dict[str, object]:
+def same_line(line: int) -> int | None:
+    """The line of the source for a line that Python tells: the same."""
+    return line
+
+
+def describe(
+    stage: str,
+    error: BaseException,
+    line_of: Callable[[int], int | None] = same_line,
+) -> dict[str, object]:
     """Type, message and place of an exception, as plain data."""
     try:
         message = str(error)[:MESSAGE_CHARACTERS]
@@ -114,7 +149,8 @@ def describe(stage: str, error: BaseException) -> dict[str, object]:
         found["column"] = error.offset - 1 if error.offset else None
         found["end_column"] = error.end_offset - 1 if error.end_offset else None
         return found
-    found["line"] = program_line(error)
+    line = program_line(error)
+    found["line"] = None if line is None else line_of(line)
     return found
 
 
@@ -168,7 +204,8 @@ def wind_down(module: types.ModuleType) -> int:
     Returns:
       The interpreter's exit code for output that could not be written, or 0.
     """
-    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+    if len(threading._active) > 1 or threading._threading_atexits:  # pyright: ignore
+        threading._shutdown()  # pyright: ignore
     atexit._run_exitfuncs()
     code = 0 if flush_output() else FAILED_FLUSH_CODE
     # Files that the program opened are flushed by being dropped.
@@ -176,12 +213,31 @@ def wind_down(module: types.ModuleType) -> int:
     return code
 
 
-def run_main(source: bytes, report: Report) -> NoReturn:
+class Untraced:
+    """Leaves a program as it is; `tracer.Tracer` does more by the same names."""
+
+    def prepared(self, plain: types.CodeType) -> types.CodeType:
+        """The program to run."""
+        return plain
+
+    def start(self) -> None:
+        """Before what is to be traced."""
+
+    def stop(self) -> None:
+        """After it."""
+
+
+UNTRACED = Untraced()
+Watcher = Untraced | Tracer
+
+
+def run_main(source: bytes, report: Report, watcher: Watcher = UNTRACED) -> NoReturn:
     """Runs the program as a script would run, then ends the process."""
     module = fresh_main_module()
-    program = compile_or_leave(source, report)
+    program = watcher.prepared(compile_or_leave(source, report))
     code = 1
     try:
+        watcher.start()
         exec(program, module.__dict__)
         code = 0
     except SystemExit as request:
@@ -191,13 +247,14 @@ def run_main(source: bytes, report: Report) -> NoReturn:
     except BaseException as error:
         report.write("run", error)
         show(error)
+    watcher.stop()
     code = wind_down(module) or code
     leave(code)
 
 
 def read_all(descriptor: int) -> bytes:
     """A passed file's content from its beginning."""
-    size = os.fstat(descriptor).st_size
+    size = os.lseek(descriptor, 0, os.SEEK_END)
     content = b""
     while len(content) < size:
         piece = os.pread(descriptor, size - len(content), len(content))
@@ -206,10 +263,16 @@ def read_all(descriptor: int) -> bytes:
     return content
 
 
-def run_calls(source: bytes, report: Report, channel: int, max_bytes: int) -> NoReturn:
+def run_calls(
+    source: bytes,
+    report: Report,
+    channel: int,
+    max_bytes: int,
+    watcher: Watcher = UNTRACED,
+) -> NoReturn:
     """Runs the program's top level once, then one call after the other."""
     module = fresh_main_module()
-    program = compile_or_leave(source, report)
+    program = watcher.prepared(compile_or_leave(source, report))
     try:
         exec(program, module.__dict__)
     except BaseException as error:
@@ -220,29 +283,41 @@ def run_calls(source: bytes, report: Report, channel: int, max_bytes: int) -> No
     flush_output()
     write_frame(channel, b"{}")
     while (frame := read_frame(channel)) is not None:
-        write_frame(channel, answer_call(module, report, frame, max_bytes))
+        answer = answer_call(module, report, frame, max_bytes, watcher)
+        write_frame(channel, answer)
     leave(0)
 
 
 def answer_call(
-    module: types.ModuleType, report: Report, frame: bytes, max_bytes: int
+    module: types.ModuleType,
+    report: Report,
+    frame: bytes,
+    max_bytes: int,
+    watcher: Watcher,
 ) -> bytes:
     """The reply to one call: its value, or the exception it ended with."""
-    request = json.loads(frame)
-    arguments = plain_data.untagged(request["arguments"])
-    assert isinstance(arguments, list), "arguments come as a list"
+    name, is_drained, returns_arguments, given, named = json.loads(frame.decode())
+    arguments, keywords = plain_data.untagged(given), plain_data.untagged(named)
+    assert isinstance(arguments, list), "positional arguments come as a list"
+    assert isinstance(keywords, dict), "keyword arguments come as a dict"
     started = time.process_time()
     try:
-        value = named_function(module, request["function"])(*arguments)
-        text = plain_data.to_bytes(value, max_bytes).decode()
-        field = "value"
+        watcher.start()
+        value = named_function(module, name)(*arguments, **keywords)
+        value = list(value) if is_drained else value
+        watcher.stop()
+        fields = f'"value": {plain_data.to_bytes(value, max_bytes).decode()}'
+        if returns_arguments:
+            after = plain_data.to_bytes(arguments, max_bytes + len(frame)).decode()
+            if after != json.dumps(given):
+                fields += f', "arguments": {after}'
     except BaseException as error:
+        watcher.stop()
         report.ballast = None
-        text = json.dumps(describe("call", error))
-        field = "error"
+        fields = f'"error": {json.dumps(describe("call", error, report.line_of))}'
     cpu_s = time.process_time() - started
     flush_output()
-    return f'{{"cpu_s": {cpu_s!r}, "{field}": {text}}}'.encode()
+    return f'{{"cpu_s": {cpu_s!r}, {fields}}}'.encode()
 
 
 def named_function(module: types.ModuleType, name: str) -> Callable:
@@ -268,22 +343,18 @@ def flush_output() -> bool:
 
 def read_frame(channel: int) -> bytes | None:
     """The next frame; None at the end."""
-    header = read_exactly(channel, FRAME_HEADER.size)
-    if len(header) < FRAME_HEADER.size:
+    # The owner waits for an answer before it sends another one.
+    pieces = [os.read(channel, READ_BYTES)]
+    if len(pieces[0]) < FRAME_HEADER.size:
         return None
-    (size,) = FRAME_HEADER.unpack(header)
-    return read_exactly(channel, size)
-
-
-def read_exactly(channel: int, size: int) -> bytes:
-    """The next bytes of a channel; fewer at its end."""
-    content = b""
-    while len(content) < size:
-        piece = os.read(channel, size - len(content))
-        if not piece:
-            break
-        content += piece
-    return content
+    (size,) = FRAME_HEADER.unpack_from(pieces[0])
+    missing = FRAME_HEADER.size + size - len(pieces[0])
+    while missing:
+        pieces.append(os.read(channel, missing))
+        missing -= len(pieces[-1])
+        if not pieces[-1]:
+            return None
+    return b"".join(pieces)[FRAME_HEADER.size :]
 
 
 def write_frame(channel: int, content: bytes) -> None:

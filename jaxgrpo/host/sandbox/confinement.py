@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from glob import glob
 
@@ -21,6 +22,7 @@ from .linux import (
     drop_capabilities,
     forbid_dumps,
     forbid_new_privileges,
+    fork_plainly,
     libc,
     raise_for_errno,
 )
@@ -45,14 +47,25 @@ class Confinement:
     """None where no table of call numbers exists: no Landlock and no filter."""
     ruleset: int | None
     """Descriptor of the Landlock rules; None below level B."""
-    filter_code: bytes
-    """The seccomp filter; empty at level D."""
-    filter_holes: tuple[int, ...]
+    filters: tuple[seccomp.Filter, ...]
+    """The zygote's seccomp filter and each child's; none at level D."""
     base_bytes: int
     """Address space of the idle zygote; a program's budget comes on top. 0 where the
     system does not tell (macOS): then memory is not limited."""
     has_own_user: bool
     """Whether the user id is the sandbox's own, so that RLIMIT_NPROC counts only us."""
+
+    @property
+    def landlock_abi(self) -> int:
+        """Version of the Landlock rules that hold; 0 where none do."""
+        if self.architecture is None or self.ruleset is None:
+            return 0
+        return landlock.landlock_abi(self.architecture)
+
+    @property
+    def fork(self) -> Callable[[], int]:
+        """How a process of one thread makes a child."""
+        return os.fork if self.architecture is None else fork_plainly
 
     @property
     def max_watched_threads(self) -> float:
@@ -73,8 +86,7 @@ def limits_only() -> Confinement:
     return Confinement(
         architecture=None,
         ruleset=None,
-        filter_code=b"",
-        filter_holes=(),
+        filters=(),
         base_bytes=address_space_bytes(),
         has_own_user=False,
     )
@@ -84,18 +96,33 @@ def full_confinement(
     architecture: Architecture,
     *,
     has_landlock: bool,
+    has_own_root: bool,
     package_paths: list[str],
     base_bytes: int,
     has_own_user: bool,
 ) -> Confinement:
-    """Levels A to C: Landlock where asked for, and the system call filter."""
-    ruleset = landlock_rules(architecture, package_paths) if has_landlock else None
-    code, holes = seccomp.build_filter(architecture, read_only_open=not has_landlock)
+    """Levels A to C: Landlock where asked for, and the system call filter.
+
+    Args:
+      architecture: Whose call numbers to use.
+      has_landlock: Whether to have Landlock rules.
+      has_own_root: Whether the file system holds nothing that is to be hidden.
+      package_paths: Of packages that programs may read.
+      base_bytes: Address space of the idle zygote.
+      has_own_user: Whether the user id is the sandbox's own.
+    """
+    folders = python_folders()
+    # What a folder of libraries contains beyond them takes a rule for each other file
+    # in it, and each child's rules are merged anew.
+    excluded = () if has_own_root else site_folders(folders)
+    ruleset = None
+    if has_landlock:
+        ruleset = landlock_rules(architecture, folders, excluded, package_paths)
+    allow_list = seccomp.zygote_filter(architecture, read_only_open=not has_landlock)
     return Confinement(
         architecture=architecture,
         ruleset=ruleset,
-        filter_code=code,
-        filter_holes=holes,
+        filters=(allow_list, seccomp.child_filter(architecture)),
         base_bytes=base_bytes,
         has_own_user=has_own_user,
     )
@@ -129,10 +156,13 @@ def address_space_bytes() -> int:
         return 0
 
 
-def landlock_rules(architecture: Architecture, package_paths: list[str]) -> int:
+def landlock_rules(
+    architecture: Architecture,
+    folders: list[str],
+    excluded: tuple[str, ...],
+    package_paths: list[str],
+) -> int:
     """Rules for the standard library, the allowed packages and harmless devices."""
-    folders = python_folders()
-    excluded = site_folders(folders)
     readable = [
         path
         for folder in folders
@@ -159,23 +189,10 @@ def set_limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def set_limits(
-    confinement: Confinement, *, cpu_s: int, memory_bytes: int, file_bytes: int
-) -> None:
-    """Sets the resource limits of this process for good.
-
-    Args:
-      confinement: Supplies the address space that comes free.
-      cpu_s: Processor seconds after which the kernel kills the process.
-      memory_bytes: Address space beyond that of the idle zygote.
-      file_bytes: Largest size a file can grow to: bounds the output.
-    """
+def set_lasting_limits(confinement: Confinement) -> None:
+    """Sets the limits that are the same for every program; children inherit them."""
     with contextlib.suppress(ValueError):  # A lower hard limit stands.
         set_limit(resource.RLIMIT_STACK, STACK_BYTES)
-    if confinement.base_bytes:
-        set_limit(resource.RLIMIT_AS, confinement.base_bytes + memory_bytes)
-    set_limit(resource.RLIMIT_CPU, cpu_s)
-    set_limit(resource.RLIMIT_FSIZE, file_bytes)
     set_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
     set_limit(resource.RLIMIT_CORE, 0)
     if confinement.has_own_user:
@@ -185,8 +202,39 @@ def set_limits(
             set_limit(getattr(resource, name), 0)
 
 
+def set_limits(
+    confinement: Confinement, *, cpu_s: int, memory_bytes: int, file_bytes: int
+) -> None:
+    """Sets the limits of one program's process for good.
+
+    Args:
+      confinement: Supplies the address space that comes free.
+      cpu_s: Processor seconds after which the kernel kills the process.
+      memory_bytes: Address space beyond that of the idle zygote.
+      file_bytes: Largest size a file can grow to: bounds the output.
+    """
+    if confinement.base_bytes:
+        set_limit(resource.RLIMIT_AS, confinement.base_bytes + memory_bytes)
+    set_limit(resource.RLIMIT_CPU, cpu_s)
+    set_limit(resource.RLIMIT_FSIZE, file_bytes)
+
+
+def give_up_privileges(confinement: Confinement) -> None:
+    """Takes from this process and its children what neither need have."""
+    set_lasting_limits(confinement)
+    architecture = confinement.architecture
+    if architecture is None:
+        return
+    forbid_dumps()
+    forbid_new_privileges()
+    drop_capabilities(architecture.numbers["capset"])
+    _install_filter(architecture, confinement.filters[0])
+
+
 def confine(confinement: Confinement, *, first_closed: int) -> None:
-    """Takes privileges, files and system calls from this process for good.
+    """Takes files and system calls from this process for good.
+
+    Its parent has given up privileges before.
 
     Args:
       confinement: What to be confined by.
@@ -197,21 +245,15 @@ def confine(confinement: Confinement, *, first_closed: int) -> None:
         os.closerange(first_closed, MAX_DESCRIPTORS)
         return
     die_with_parent()
-    forbid_dumps()
-    forbid_new_privileges()
-    drop_capabilities(architecture.numbers["capset"])
     if confinement.ruleset is not None:
         landlock.enforce_ruleset(architecture, confinement.ruleset)
     os.closerange(first_closed, MAX_DESCRIPTORS)
-    if confinement.filter_code:
-        _install_filter(confinement, architecture)
+    confinement.filters[1].fill_in_pid(os.getpid())
+    _install_filter(architecture, confinement.filters[1])
 
 
-def _install_filter(confinement: Confinement, architecture: Architecture) -> None:
-    code = seccomp.fill_in_pid(
-        confinement.filter_code, confinement.filter_holes, os.getpid()
-    )
-    program = seccomp.filter_program(code)
+def _install_filter(architecture: Architecture, built: seccomp.Filter) -> None:
     number = architecture.numbers["seccomp"]
-    result = libc().syscall(number, SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(program))
+    argument = ctypes.byref(built.argument)
+    result = libc().syscall(number, SECCOMP_SET_MODE_FILTER, 0, argument)
     raise_for_errno(result, "seccomp")

@@ -6,6 +6,7 @@ Loaded by the zygote: standard library only.
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -28,6 +29,24 @@ def raise_for_errno(result: int, what: str) -> None:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+@functools.cache
+def _fork_of_libc() -> Callable[[], int]:
+    # `PyDLL` keeps the interpreter's lock: the child holds it, as its parent did.
+    return ctypes.PyDLL(None, use_errno=True).fork
+
+
+def fork_plainly() -> int:
+    """Forks as `os.fork` does, without the interpreter's own work around it.
+
+    That work mends locks which other threads might hold at the moment of the fork. For
+    a process of one thread it only writes to pages which the child must then copy: more
+    than the fork itself costs. Not to be used where there are other threads.
+    """
+    pid = _fork_of_libc()()
+    raise_for_errno(pid, "fork")
+    return pid
 
 
 def prctl(option: int, value: int) -> None:

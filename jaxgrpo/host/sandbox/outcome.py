@@ -7,13 +7,15 @@ import sys
 
 from jaxgrpo.host.records import ExceptionInfo, Execution, ExecutionStatus, Limits
 from jaxgrpo.host.sandbox.owner import RunFiles
+from jaxgrpo.host.sandbox.protocol import Reply
 
 REPORT_BYTES = 1 << 16
 RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
+NOTE_CHARACTERS = 500
 CLOCK_SLACK_S = 0.1
 
 
-def execution_of(limits: Limits, reply: dict, files: RunFiles) -> Execution:
+def execution_of(limits: Limits, reply: Reply, files: RunFiles) -> Execution:
     """What the zygote's reply and the files left behind say of a run.
 
     Args:
@@ -21,13 +23,16 @@ def execution_of(limits: Limits, reply: dict, files: RunFiles) -> Execution:
       reply: The zygote's: wait status, who killed the child, resources used.
       files: The child's output and its report.
     """
-    if "error" in reply:
-        return Execution(status="INFRA", reason=reply["error"])
-    if not reply["was_started"]:
+    if reply.error:
+        return Execution(status="INFRA", reason=reply.error)
+    if not reply.was_started:
         note = text_of(files.content("stderr", 0, REPORT_BYTES))
-        reason = f"the child did not start (wait status {reply['wait_status']}): {note}"
+        reason = f"the child did not start (wait status {reply.wait_status}): {note}"
         return Execution(status="INFRA", reason=reason)
-    found = read_report(files.content("report", 0, REPORT_BYTES))
+    # What ended as it should has nothing to report.
+    found = {}
+    if reply.wait_status:
+        found = read_report(files.content("report", 0, REPORT_BYTES))
     status, reason = status_of(reply, limits.cpu_s, found)
     overflowed = overflowed_file(limits, files)
     if overflowed and status != "INFRA":
@@ -36,9 +41,9 @@ def execution_of(limits: Limits, reply: dict, files: RunFiles) -> Execution:
         status=status,
         stdout=text_of(files.content("stdout", 0, limits.output_bytes)),
         stderr=text_of(files.content("stderr", 0, limits.output_bytes)),
-        cpu_s=reply["cpu_s"],
-        wall_s=reply["wall_s"],
-        peak_bytes=reply["max_rss"] * RSS_UNIT_BYTES,
+        cpu_s=reply.cpu_s,
+        wall_s=reply.wall_s,
+        peak_bytes=reply.max_rss * RSS_UNIT_BYTES,
         exception=exception_of(found) if status in ("RE", "CE", "MLE") else None,
         reason=reason,
     )
@@ -58,22 +63,22 @@ def overflowed_file(limits: Limits, files: RunFiles) -> str:
 
 
 def status_of(
-    reply: dict, cpu_limit_s: float, found: dict
+    reply: Reply, cpu_limit_s: float, found: dict
 ) -> tuple[ExecutionStatus, str]:
     """Status and reason from how the process ended; its output is not looked at."""
-    if reply["killed"] == "wall":
+    if reply.killer == "wall":
         return "TLE", "wall-clock limit"
-    if reply["killed"] == "cpu" or reply["cpu_s"] >= cpu_limit_s:
+    if reply.killer == "cpu" or reply.cpu_s >= cpu_limit_s:
         return "TLE", "processor time limit"
-    if reply["killed"] == "threads":
+    if reply.killer == "threads":
         return "RE", "started too many threads"
-    if reply["killed"] == "owner":
+    if reply.killer == "owner":
         return "RE", "broke the protocol of calls"
-    wait_status = reply["wait_status"]
+    wait_status = reply.wait_status
     if os.WIFSIGNALED(wait_status):
         number = os.WTERMSIG(wait_status)
         # The kernel's limit is kept by another clock than the usage is told by.
-        if number == signal.SIGKILL and reply["cpu_s"] >= cpu_limit_s - CLOCK_SLACK_S:
+        if number == signal.SIGKILL and reply.cpu_s >= cpu_limit_s - CLOCK_SLACK_S:
             return "TLE", "processor time limit"
         # The filter keeps a program from sending itself SIGKILL.
         if number == signal.SIGKILL:
@@ -99,17 +104,25 @@ def read_report(content: bytes) -> dict:
 
 
 def exception_of(found: dict) -> ExceptionInfo | None:
-    """The exception in a child's note, or None where it holds none."""
+    """The exception in a child's note, or None where it holds none.
+
+    A forged note may hold anything in any size; no more is taken over than an honest
+    one has.
+    """
     if not isinstance(found.get("type"), str):
         return None
 
+    def text(name: str) -> str:
+        value = found.get(name)
+        return value[:NOTE_CHARACTERS] if isinstance(value, str) else ""
+
     def number(name: str) -> int | None:
         value = found.get(name)
-        return value if type(value) is int and value >= 0 else None
+        return value if type(value) is int and 0 <= value < 2**31 else None
 
     return ExceptionInfo(
-        type_name=found["type"],
-        message=str(found.get("message", "")),
+        type_name=text("type"),
+        message=text("message"),
         line=number("line"),
         end_line=number("end_line"),
         column=number("column"),

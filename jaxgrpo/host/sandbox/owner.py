@@ -15,6 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jaxgrpo.host.sandbox.levels import SandboxLevel, SandboxUnavailableError
+from jaxgrpo.host.sandbox.protocol import (
+    KILL,
+    MESSAGE_BYTES,
+    Reply,
+    Request,
+    unpacked_reply,
+)
 
 ENVIRONMENT = {
     "LANG": "C.UTF-8",
@@ -29,7 +36,6 @@ ENVIRONMENT = {
 # environment holds nothing of the owner's.
 INTERPRETER_FLAGS = ("-S", "-s", "-P", "-X", "utf8")
 START_TIMEOUT_S = 60.0
-MESSAGE_BYTES = 1 << 16
 
 
 class ZygoteDiedError(RuntimeError):
@@ -43,6 +49,8 @@ class ZygoteOptions:
     level: SandboxLevel
     preload: tuple[str, ...]
     """Modules imported once, before any program."""
+    packages: tuple[str, ...] = ()
+    """Installed packages that programs may import."""
     search_paths: tuple[str, ...] = ()
     """Folders in which the preloaded packages are found."""
     package_paths: tuple[str, ...] = ()
@@ -69,6 +77,7 @@ class Zygote:
             "control": theirs.fileno(),
             "level": options.level.value,
             "preload": options.preload,
+            "packages": options.packages,
             "search_paths": options.search_paths,
             "package_paths": options.package_paths,
             "cpu": options.cpu,
@@ -86,9 +95,11 @@ class Zygote:
                 start_new_session=True,
             )
         try:
-            facts = self.receive(START_TIMEOUT_S)
+            facts = json.loads(self._receive(START_TIMEOUT_S))
             if "error" in facts:
                 raise SandboxUnavailableError(facts["error"])
+            self.facts: dict = facts
+            """What the zygote says of itself: `has_own_user`, `landlock_abi` ..."""
             self.watches_clock: bool = facts["watches_clock"]
             """Whether it stops a program at its exact processor time."""
         except BaseException:
@@ -107,19 +118,26 @@ class Zygote:
         self.process.kill()
         self.process.wait()
 
-    def send(self, request: dict, files: list[int]) -> None:
+    def send(self, request: Request, files: list[int]) -> None:
         """Sends a request with the descriptors that go with it."""
-        ancillary = []
-        if files:
-            payload = array.array("i", files)
-            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, payload)]
+        payload = array.array("i", files)
+        self._send(request.packed(), [(socket.SOL_SOCKET, socket.SCM_RIGHTS, payload)])
+
+    def kill_program(self) -> None:
+        """Has the running program ended. It may have ended by itself."""
+        self._send(KILL, [])
+
+    def _send(self, message: bytes, ancillary: list) -> None:
         try:
-            self.control.sendmsg([json.dumps(request).encode()], ancillary)
+            self.control.sendmsg([message], ancillary)
         except OSError as error:
             raise ZygoteDiedError(f"sandbox zygote does not listen: {error}") from error
 
-    def receive(self, timeout_s: float) -> dict:
-        """Waits for the zygote's next message."""
+    def receive(self, timeout_s: float) -> Reply:
+        """Waits for the reply to a request."""
+        return unpacked_reply(self._receive(timeout_s))
+
+    def _receive(self, timeout_s: float) -> bytes:
         if not is_readable(self.control, timeout_s):
             raise ZygoteDiedError(f"sandbox zygote silent for {timeout_s:.0f} s")
         try:
@@ -128,7 +146,36 @@ class Zygote:
             raise ZygoteDiedError(f"sandbox zygote broke off: {error}") from error
         if not message:
             raise ZygoteDiedError("sandbox zygote ended")
-        return json.loads(message)
+        return message
+
+
+class ZygoteKeeper:
+    """Has a zygote ready: starts it when first asked for one, and again after its end.
+
+    Args:
+      options: How it is started.
+    """
+
+    def __init__(self, options: ZygoteOptions) -> None:
+        self.options = options
+        self._zygote: Zygote | None = None
+
+    def zygote(self) -> Zygote:
+        """The zygote that runs.
+
+        Raises:
+          SandboxUnavailableError: The level cannot be had here.
+          ZygoteDiedError: It ended while starting.
+        """
+        if self._zygote is None:
+            self._zygote = Zygote(self.options)
+        return self._zygote
+
+    def close(self) -> None:
+        """Ends the zygote and whatever it runs."""
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            zygote.close()
 
 
 def is_readable(channel: socket.socket, timeout_s: float) -> bool:
@@ -154,6 +201,10 @@ class RunFiles:
     def size(self, name: str) -> int:
         """Bytes in a file now."""
         return os.fstat(self.descriptors[name]).st_size
+
+    def resize(self, name: str, size: int) -> None:
+        """Makes a file so many bytes long; new ones are zero and take no memory."""
+        os.ftruncate(self.descriptors[name], size)
 
     def content(self, name: str, start: int, end: int) -> bytes:
         """Bytes `start` to `end` of a file; shorter where the file is."""

@@ -29,6 +29,7 @@ DICT_TYPES = (
     collections.defaultdict,
     collections.Counter,
 )
+ENCODER = json.JSONEncoder(check_circular=False)
 SEQUENCE_TAGS = {tuple: "t", set: "s", frozenset: "z"}
 
 
@@ -59,8 +60,7 @@ def to_bytes(value: object, max_bytes: int) -> bytes:
       >>> to_bytes((1, 2.0, {"a"}), 100)
       b'{"t": [1, 2.0, {"s": ["a"]}]}'
     """
-    tagged = Tagger(max_bytes).tagged(value)
-    encoded = json.dumps(tagged, check_circular=False).encode("ascii")
+    encoded = ENCODER.encode(Tagger(max_bytes).tagged(value)).encode("ascii")
     if len(encoded) > max_bytes:
         raise TooMuchDataError(f"a value of more than {max_bytes} bytes")
     return encoded

@@ -23,6 +23,8 @@ class SandboxReport:
     """How to get each of them."""
     machine: str
     """Processor and kernel."""
+    details: tuple[str, ...] = ()
+    """What there is at the level found, in words."""
 
 
 def probe() -> SandboxReport:
@@ -33,10 +35,12 @@ def probe() -> SandboxReport:
     """
     missing, remedies = [], []
     machine = f"{platform.machine()}, {platform.system()} {platform.release()}"
+    details: tuple[str, ...] = ()
     level: SandboxLevel | None = None
     for level in SandboxLevel:
         try:
-            Sandbox(level=level, minimum="D", allow_unsafe=True).close()
+            with Sandbox(level=level, minimum="D", allow_unsafe=True) as sandbox:
+                details = details_of(sandbox.facts)
             break
         except SandboxUnavailableError as error:
             missing.append(str(error))
@@ -48,4 +52,15 @@ def probe() -> SandboxReport:
         missing=tuple(missing),
         remedies=tuple(remedies),
         machine=machine,
+        details=details,
+    )
+
+
+def details_of(facts: dict) -> tuple[str, ...]:
+    """What a zygote says of itself, in words."""
+    abi = facts["landlock_abi"]
+    return (
+        f"Landlock ABI {abi}" if abi else "no Landlock",
+        "a user of its own" if facts["has_own_user"] else "the user who runs it",
+        "exact processor time" if facts["watches_clock"] else "no processor clock",
     )

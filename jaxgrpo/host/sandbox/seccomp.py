@@ -1,4 +1,4 @@
-"""The system call filter: an allow-list in classic BPF, built once per zygote.
+"""The system call filters: an allow-list in classic BPF, built once per zygote.
 
 Whatever is not listed fails with EPERM, so that a program sees a plain
 `PermissionError` and goes on. A call under a foreign architecture kills the process.
@@ -7,7 +7,7 @@ Whatever is not listed fails with EPERM, so that a program sees a plain
 import ctypes
 import struct
 
-from .syscalls import ALLOWED_CALLS, Architecture
+from .syscalls import ALLOWED_CALLS, ZYGOTE_CALLS, Architecture
 
 LOAD_WORD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 6
 ALLOW, KILL_PROCESS, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -103,33 +103,80 @@ def unix_stream_pair() -> list[Instruction]:
     ]
 
 
-def call_rules(*, read_only_open: bool) -> dict[str, list[Instruction]]:
-    """Rules for the calls that are allowed depending on their arguments."""
+def new_process_or_thread() -> list[Instruction]:
+    """Rule for clone: whatever stays in the same namespaces."""
+    return [argument(0), (JUMP_ANY_BIT, 0, 1, NAMESPACE_FLAGS), DENY, answer(ALLOW)]
+
+
+def open_rules(*, read_only_open: bool) -> dict[str, list[Instruction]]:
+    """Rules for opening files."""
+    if not read_only_open:
+        return {"open": [answer(ALLOW)], "openat": [answer(ALLOW)]}
+    return {
+        "open": argument_has_no_bits(1, OPEN_FOR_WRITING),
+        "openat": argument_has_no_bits(2, OPEN_FOR_WRITING),
+    }
+
+
+def zygote_rules() -> dict[str, list[Instruction]]:
+    """Rules for calls whose arguments decide, in the zygote and its children."""
     rules = {
-        "clone": new_thread_only(),
+        "clone": new_process_or_thread(),
         # glibc falls back to clone, whose flags a filter can see.
         "clone3": [answer(ERRNO | ENOSYS)],
-        "kill": signal_to_self(1),
-        "tgkill": signal_to_self(2),
         "socketpair": unix_stream_pair(),
         "sendto": argument_is_null(4),
-        "prlimit64": argument_is_null(2),
         "fcntl": argument_is_one_of(1, FCNTL_COMMANDS),
         "ioctl": argument_is_one_of(1, IOCTL_COMMANDS),
     }
-    open_rules = {"open": [answer(ALLOW)], "openat": [answer(ALLOW)]}
-    if read_only_open:
-        open_rules = {
-            "open": argument_has_no_bits(1, OPEN_FOR_WRITING),
-            "openat": argument_has_no_bits(2, OPEN_FOR_WRITING),
-        }
-    return rules | open_rules
+    return rules | {name: [answer(ALLOW)] for name in ZYGOTE_CALLS}
 
 
-def build_filter(
+def child_rules() -> dict[str, list[Instruction]]:
+    """What a child must not do of what its zygote may."""
+    rules = {
+        "clone": new_thread_only(),
+        "kill": signal_to_self(1),
+        "tgkill": signal_to_self(2),
+        "prlimit64": argument_is_null(2),
+    }
+    return {name: rules.get(name, [DENY]) for name in ("clone", *ZYGOTE_CALLS)}
+
+
+class Filter:
+    """A filter as the kernel takes it, built once.
+
+    Args:
+      program: Its instructions.
+    """
+
+    def __init__(self, program: list[Instruction]) -> None:
+        code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+        self.buffer = ctypes.create_string_buffer(code, len(code))
+        self._holes = [
+            8 * index + 4 for index, step in enumerate(program) if step[3] == OWN_PID
+        ]
+        self.argument = FilterProgram(len(program), ctypes.addressof(self.buffer))
+
+    def fill_in_pid(self, pid: int) -> None:
+        """Names the process that may be signalled, which is to be the caller."""
+        for hole in self._holes:
+            struct.pack_into("=I", self.buffer, hole, pid)
+
+
+class FilterProgram(ctypes.Structure):
+    """`struct sock_fprog` of the kernel."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
+
+
+def zygote_filter(
     architecture: Architecture, *, read_only_open: bool = False
-) -> tuple[bytes, tuple[int, ...]]:
-    """The filter's bytes, and the offsets at which the own process id is to be put.
+) -> Filter:
+    """The allow-list. Children inherit it, and add `child_filter`.
+
+    That the long one is in force before they exist spares each of them its compilation
+    by the kernel.
 
     Args:
       architecture: Whose numbers to use.
@@ -141,32 +188,25 @@ def build_filter(
     program += [answer(KILL_PROCESS), (LOAD_WORD, 0, 0, 0)]
     if architecture.has_x32:
         program += [(JUMP_AT_LEAST, 0, 1, 0x40000000), answer(KILL_PROCESS)]
-    for name, rule in call_rules(read_only_open=read_only_open).items():
-        if name in numbers:
-            program += [(JUMP_EQUAL, 0, len(rule), numbers[name]), *rule]
+    rules = zygote_rules() | open_rules(read_only_open=read_only_open)
+    program += _decisions(rules, numbers)
     for name in ALLOWED_CALLS:
         if name in numbers:
             program += [(JUMP_EQUAL, 0, 1, numbers[name]), answer(ALLOW)]
-    program.append(DENY)
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-    holes = [8 * i + 4 for i, step in enumerate(program) if step[3] == OWN_PID]
-    return code, tuple(holes)
+    return Filter([*program, DENY])
 
 
-def fill_in_pid(code: bytes, holes: tuple[int, ...], pid: int) -> bytes:
-    """The filter with the process id of its own process in every hole."""
-    filled = bytearray(code)
-    for hole in holes:
-        struct.pack_into("=I", filled, hole, pid)
-    return bytes(filled)
+def child_filter(architecture: Architecture) -> Filter:
+    """What comes on top of the zygote's filter; it names the child's own process."""
+    program = [(LOAD_WORD, 0, 0, 0), *_decisions(child_rules(), architecture.numbers)]
+    return Filter([*program, answer(ALLOW)])
 
 
-class FilterProgram(ctypes.Structure):
-    """`struct sock_fprog` of the kernel."""
-
-    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
-
-
-def filter_program(code: bytes) -> FilterProgram:
-    """A filter as the kernel takes it."""
-    return FilterProgram(len(code) // 8, code)
+def _decisions(
+    rules: dict[str, list[Instruction]], numbers: dict[str, int]
+) -> list[Instruction]:
+    program: list[Instruction] = []
+    for name, rule in rules.items():
+        if name in numbers:
+            program += [(JUMP_EQUAL, 0, len(rule), numbers[name]), *rule]
+    return program

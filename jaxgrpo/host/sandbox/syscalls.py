@@ -31,6 +31,11 @@ ALLOWED_CALLS = (
     "recvfrom shutdown exit exit_group"
 ).split()
 """Allowed whatever their arguments. Rules on arguments are in `seccomp.py`."""
+ZYGOTE_CALLS = (
+    "recvmsg pidfd_open kill tgkill wait4 prctl prlimit64 close_range seccomp "
+    "landlock_restrict_self"
+).split()
+"""What the zygote needs beyond that, to watch its children and for them to begin."""
 
 # fmt: off
 X86_64 = {
@@ -40,15 +45,16 @@ X86_64 = {
     "pread64": 17, "pwrite64": 18, "readv": 19, "writev": 20, "access": 21, "pipe": 22,
     "select": 23, "sched_yield": 24, "mremap": 25, "msync": 26, "madvise": 28,
     "dup": 32, "dup2": 33, "pause": 34, "nanosleep": 35, "getitimer": 36, "alarm": 37,
-    "setitimer": 38, "getpid": 39, "sendto": 44, "recvfrom": 45, "shutdown": 48,
-    "socketpair": 53, "clone": 56, "exit": 60, "kill": 62, "uname": 63, "fcntl": 72,
+    "setitimer": 38, "getpid": 39, "sendto": 44, "recvfrom": 45, "recvmsg": 47,
+    "shutdown": 48, "socketpair": 53, "clone": 56, "exit": 60, "wait4": 61, "kill": 62,
+    "uname": 63, "fcntl": 72,
     "fsync": 74, "fdatasync": 75, "ftruncate": 77, "getcwd": 79, "chdir": 80,
     "readlink": 89, "umask": 95, "gettimeofday": 96, "getrlimit": 97, "getrusage": 98,
     "sysinfo": 99, "times": 100, "getuid": 102, "getgid": 104, "geteuid": 107,
     "getegid": 108, "getppid": 110, "getpgrp": 111, "getgroups": 115, "getresuid": 118,
     "getresgid": 120, "getpgid": 121, "getsid": 124, "capset": 126,
     "rt_sigpending": 127, "rt_sigtimedwait": 128, "sigaltstack": 131,
-    "pivot_root": 155, "gettid": 186, "time": 201, "futex": 202,
+    "pivot_root": 155, "prctl": 157, "gettid": 186, "time": 201, "futex": 202,
     "sched_getaffinity": 204, "epoll_create": 213, "getdents64": 217,
     "set_tid_address": 218, "restart_syscall": 219, "clock_gettime": 228,
     "clock_getres": 229, "clock_nanosleep": 230, "exit_group": 231, "epoll_wait": 232,
@@ -57,8 +63,9 @@ X86_64 = {
     "set_robust_list": 273, "epoll_pwait": 281, "eventfd2": 290, "epoll_create1": 291,
     "dup3": 292, "pipe2": 293, "preadv": 295, "pwritev": 296, "prlimit64": 302,
     "getcpu": 309, "seccomp": 317, "getrandom": 318, "statx": 332, "rseq": 334,
-    "clone3": 435, "faccessat2": 439, "landlock_create_ruleset": 444,
-    "landlock_add_rule": 445, "landlock_restrict_self": 446,
+    "pidfd_open": 434, "clone3": 435, "close_range": 436, "faccessat2": 439,
+    "landlock_create_ruleset": 444, "landlock_add_rule": 445,
+    "landlock_restrict_self": 446,
 }
 AARCH64 = {
     "getcwd": 17, "eventfd2": 19, "epoll_create1": 20, "epoll_ctl": 21,
@@ -73,15 +80,16 @@ AARCH64 = {
     "clock_getres": 114, "clock_nanosleep": 115, "sched_getaffinity": 123,
     "sched_yield": 124, "restart_syscall": 128, "kill": 129, "tgkill": 131,
     "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135,
-    "rt_sigpending": 136, "rt_sigtimedwait": 137, "rt_sigreturn": 139,
-    "getresuid": 148, "getresgid": 150, "times": 153, "getpgid": 155, "getsid": 156,
-    "getgroups": 158, "uname": 160, "getrlimit": 163, "getrusage": 165, "umask": 166,
+    "rt_sigpending": 136, "rt_sigtimedwait": 137, "rt_sigreturn": 139, "getresuid": 148,
+    "getresgid": 150, "times": 153, "getpgid": 155, "getsid": 156, "getgroups": 158,
+    "uname": 160, "getrlimit": 163, "getrusage": 165, "umask": 166, "prctl": 167,
     "getcpu": 168, "gettimeofday": 169, "getpid": 172, "getppid": 173, "getuid": 174,
     "geteuid": 175, "getgid": 176, "getegid": 177, "gettid": 178, "sysinfo": 179,
-    "socketpair": 199, "sendto": 206, "recvfrom": 207, "shutdown": 210, "brk": 214,
-    "munmap": 215, "mremap": 216, "clone": 220, "mmap": 222, "mprotect": 226,
-    "msync": 227, "madvise": 233, "prlimit64": 261, "seccomp": 277, "getrandom": 278,
-    "statx": 291, "rseq": 293, "clone3": 435, "faccessat2": 439,
+    "socketpair": 199, "sendto": 206, "recvfrom": 207, "shutdown": 210, "recvmsg": 212,
+    "brk": 214, "munmap": 215, "mremap": 216, "clone": 220, "mmap": 222,
+    "mprotect": 226, "msync": 227, "madvise": 233, "wait4": 260, "prlimit64": 261,
+    "seccomp": 277, "getrandom": 278, "statx": 291, "rseq": 293, "pidfd_open": 434,
+    "clone3": 435, "close_range": 436, "faccessat2": 439,
     "landlock_create_ruleset": 444, "landlock_add_rule": 445,
     "landlock_restrict_self": 446,
 }

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgrpo.device.model.cache import empty_suffix
 from jaxgrpo.device.model.decoder import (
     bind,
-    decode_token,
     forward_completions,
     forward_prompts,
     initial_params,
 )
+from jaxgrpo.device.model.forward_settings import ForwardSettings
 from jaxgrpo.device.model.layer import rotate
 from jaxgrpo.device.records import Prompts
 
@@ -38,7 +37,7 @@ INDEX_B = np.arange(B) // (B // P)
 def forward(tiny: Any) -> Any:
     """Hidden states; one program a setting."""
 
-    @partial(jax.jit, static_argnames=("is_prompt_major", "unroll"))
+    @partial(jax.jit, static_argnames=("is_prompt_major", "settings"))
     def run(params, token_ids_PS, lengths_P, completion_BT, prompt_index_B, **how):
         return forward_completions(
             bind(tiny, params, jnp.dtype("float32")),
@@ -57,11 +56,24 @@ def plain_states(tokens: Any, tiny_params: Any, forward: Any) -> Any:
     return forward(tiny_params, tokens[0], LENGTHS_P, tokens[1], INDEX_B)
 
 
+def test_a_whole_tile_of_tokens_gives_the_states_of_its_beginning(
+    tiny_params, tokens, forward
+):
+    # 128 tokens are all fed, of 127 all but the last.
+    completion_BT = np.random.default_rng(2).integers(0, 384, (B, 128))
+    whole_BTD, begun_BTD = (
+        forward(tiny_params, tokens[0], LENGTHS_P, completion_BT[:, :length], INDEX_B)
+        for length in (128, 127)
+    )
+    assert whole_BTD.shape[1] == 128
+    np.testing.assert_allclose(whole_BTD[:, :127], begun_BTD, atol=TOLERANCE)
+
+
 @pytest.fixture(scope="module")
 def gradient(tiny: Any) -> Any:
     """Gradient of a loss on all hidden states."""
 
-    @partial(jax.jit, static_argnames=("is_prompt_major", "unroll", "remat"))
+    @partial(jax.jit, static_argnames=("is_prompt_major", "settings"))
     def run(params, token_ids_PS, completion_BT, **how):
         def loss(params):
             hidden_BTD = forward_completions(
@@ -106,21 +118,88 @@ def test_shared_prompts_equal_separate_rows(
         np.testing.assert_allclose(plain_states[b], alone_TD, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("how", ["is_prompt_major", "unroll"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"is_prompt_major": True},
+        {"settings": ForwardSettings(unroll_layers=True)},
+        {"settings": ForwardSettings(attention="chunked")},
+    ],
+    ids=["prompt_major", "unrolled", "chunked"],
+)
 def test_another_program_gives_the_same_states(
-    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any, how: str
+    tiny_params: Any, tokens: Any, forward: Any, plain_states: Any, how: Any
 ) -> None:
-    states_BTD = forward(
-        tiny_params, tokens[0], LENGTHS_P, tokens[1], INDEX_B, **{how: True}
-    )
+    states_BTD = forward(tiny_params, tokens[0], LENGTHS_P, tokens[1], INDEX_B, **how)
     assert_close(states_BTD, plain_states)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ForwardSettings(unroll_layers=True, remat="full"),
+        ForwardSettings(attention="chunked"),
+    ],
+    ids=["unrolled_full", "chunked"],
+)
 def test_another_program_gives_the_same_gradient(
-    tiny_params: Any, tokens: Any, gradient: Any, plain_gradient: Any
+    tiny_params: Any,
+    tokens: Any,
+    gradient: Any,
+    plain_gradient: Any,
+    settings: ForwardSettings,
 ) -> None:
-    how = {"is_prompt_major": True, "unroll": True, "remat": True}
-    assert_close(gradient(tiny_params, *tokens, **how), plain_gradient)
+    other = gradient(tiny_params, *tokens, is_prompt_major=True, settings=settings)
+    assert_close(other, plain_gradient)
+
+
+def test_the_program_does_not_grow_with_depth(
+    tiny: Any, tiny_params: Any, tokens: Any
+) -> None:
+    def num_lines(num_layers: int) -> int:
+        deep = tiny._replace(num_layers=num_layers)
+
+        def loss(params: Any) -> Any:
+            hidden_BTD = forward_completions(
+                bind(deep, params, jnp.dtype("float32")),
+                Prompts(jnp.asarray(tokens[0]), jnp.asarray(LENGTHS_P)),
+                jnp.asarray(tokens[1]), jnp.asarray(INDEX_B),
+                ForwardSettings(remat="dots"),
+            )  # fmt: skip
+            return hidden_BTD.sum()
+
+        shapes = jax.eval_shape(lambda: initial_params(deep, jax.random.key(0)))
+        return jax.jit(jax.grad(loss)).lower(shapes).as_text().count("\n")
+
+    assert num_lines(2) == num_lines(6)
+
+
+@pytest.mark.parametrize("attention", ["xla", "chunked"])
+def test_sequences_packed_in_a_row_are_as_alone(
+    tiny: Any, tiny_params: Any, tokens: Any, attention: str
+) -> None:
+    lengths = [3, 1, 2]  # and padding, a segment of its own
+    packed_1S = np.concatenate([tokens[1][b, :n] for b, n in enumerate(lengths)])[None]
+    packed_1S = np.pad(packed_1S, ((0, 0), (0, 2)))
+    segment_ids_1S = np.repeat([4, 1, 3, 0], [*lengths, 2])[None]
+    settings = ForwardSettings(attention=attention)
+
+    @jax.jit
+    def states(params, token_ids_PS, lengths_P, segment_ids_PS):
+        model = bind(tiny, params, jnp.dtype("float32"))
+        prompts = Prompts(token_ids_PS, lengths_P)
+        return forward_prompts(model, prompts, settings, segment_ids_PS=segment_ids_PS)[
+            0
+        ]
+
+    packed_SD = states(tiny_params, packed_1S, np.array([6]), segment_ids_1S)[0]
+    alone_BTD = states(tiny_params, tokens[1][:3], np.array(lengths), None)
+    start = 0
+    for b, n in enumerate(lengths):
+        np.testing.assert_allclose(
+            packed_SD[start : start + n], alone_BTD[b, :n], atol=TOLERANCE
+        )
+        start += n
 
 
 def test_rows_follow_their_prompt_index_in_any_order(
@@ -206,29 +285,6 @@ def test_a_state_depends_on_exactly_the_tokens_before_it(
     for t in range(len(completion)):
         used = {int(token) for token in np.flatnonzero(is_used_TV[t])}
         assert used == {*prompt[:3], *completion[:t]}
-
-
-def test_prefill_and_decode_equal_the_forward_pass(
-    tiny: Any, tiny_params: Any, tokens: Any, plain_states: Any
-) -> None:
-    @jax.jit
-    def decode(params, token_ids_PS, completion_BT):
-        model = bind(tiny, params, jnp.dtype("float32"))
-        _, prefix = forward_prompts(
-            model, Prompts(token_ids_PS, jnp.asarray(LENGTHS_P))
-        )
-
-        def step(suffix, scanned):
-            column, token_B = scanned
-            hidden_BD, suffix = decode_token(model, token_B, column, prefix, suffix)
-            return suffix, hidden_BD
-
-        suffix = empty_suffix(tiny, B, T, jnp.dtype("float32"))
-        xs = (jnp.arange(T - 1), completion_BT[:, :-1].T)
-        return jax.lax.scan(step, suffix, xs)[1].swapaxes(0, 1)
-
-    decoded_BUD = decode(tiny_params, tokens[0], tokens[1])
-    np.testing.assert_allclose(decoded_BUD, plain_states[:, 1:], atol=TOLERANCE)
 
 
 def test_bfloat16_stays_bfloat16_and_close(

@@ -1,7 +1,7 @@
-"""Our logits are those of transformers' Qwen3ForCausalLM.
+"""Our logits are those of transformers' Qwen3, Qwen2 and Llama.
 
 The archives hold a checkpoint as transformers saved it, and what it computed from it;
-tests/golden/make_qwen3_golden.py wrote them.
+tests/golden/make_parity_golden.py wrote them.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ from jaxgrpo.weights import load_architecture, load_params
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 
-@pytest.mark.parametrize("name", ["qwen3_tied", "qwen3_untied"])
+@pytest.mark.parametrize("name", ["qwen3_tied", "qwen3_untied", "qwen2", "llama3"])
 def test_logits_equal_those_of_transformers(tmp_path: Path, name: str) -> None:
-    golden = np.load(GOLDEN / f"{name}.npz")
+    golden = np.load(GOLDEN / f"parity_{name}.npz")
     (tmp_path / "config.json").write_bytes(golden["config"].tobytes())
     (tmp_path / "model.safetensors").write_bytes(golden["safetensors"].tobytes())
     architecture = load_architecture(tmp_path)
@@ -42,7 +42,7 @@ def test_logits_equal_those_of_transformers(tmp_path: Path, name: str) -> None:
         return head_logits(hidden_BSD, head_VD), head_logits(hidden_BTD, head_VD)
 
     whole_BSV, completion_BTV = logits(params)
-    # Float32 rounding in another order; the logits themselves reach 6.
+    # Float32 rounding in another order; the logits themselves reach 8.
     np.testing.assert_allclose(whole_BSV, golden["logits"], rtol=0, atol=1e-4)
     predicting_BTV = golden["logits"][:, num_prompt - 1 : -1]
     np.testing.assert_allclose(completion_BTV, predicting_BTV, rtol=0, atol=1e-4)

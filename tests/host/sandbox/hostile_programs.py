@@ -109,6 +109,75 @@ PROCESSES = [
         status="TLE",
         limits=IDLE,
     ),
+    refused(
+        "fork_by_ctypes",
+        "import ctypes\nif ctypes.CDLL(None).fork() < 0: print('EPERM')",
+    ),
+    refused(
+        "multiprocessing",
+        "import multiprocessing as m\n"
+        "attempt(m.get_context('fork').Process(target=print).start)",
+    ),
+    refused("spawn_by_path", "attempt(os.posix_spawnp, 'true', ['true'], {})"),
+    refused("pseudo_terminal", "attempt(os.openpty)", "EPERM", "ENOENT", "EACCES"),
+    refused("new_session", "attempt(os.setsid)"),
+    refused("new_group", "attempt(os.setpgid, 0, 0)"),
+    refused("kill_group", "attempt(os.killpg, os.getpgid(0), 9)"),
+    refused("lower_priority", "attempt(os.nice, 1)"),
+    refused("real_time", "attempt(os.sched_setscheduler, 0, 1, os.sched_param(1))"),
+    refused("other_cores", "attempt(os.sched_setaffinity, 0, {0})"),
+    refused("become_root", "attempt(os.setresuid, 0, 0, 0)"),
+    refused("other_groups", "attempt(os.setgroups, [0])"),
+    Case(
+        name="kill_own_thread",
+        source=(
+            "import signal, threading\n"
+            "try: signal.pthread_kill(threading.get_ident(), 9)\n"
+            "except OSError as error: print(error.errno)"
+        ),
+        outputs=("1\n",),
+    ),
+    Case(
+        name="terminate_itself",
+        source="import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+        status="RE",
+    ),
+    Case(
+        name="alarm_goes_off",
+        source="import signal, time\nsignal.alarm(1)\ntime.sleep(9)",
+        status="RE",
+        limits=Limits(wall_s=8.0),
+    ),
+    Case(
+        name="storm_of_signals",
+        source=(
+            "import signal\nsignal.signal(signal.SIGALRM, lambda *a: None)\n"
+            "signal.setitimer(signal.ITIMER_REAL, 1e-5, 1e-5)\nwhile True: pass"
+        ),
+        status="TLE",
+    ),
+    Case(
+        name="processor_limit_ignored",
+        source=(
+            "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
+            "while True: pass"
+        ),
+        status="TLE",
+    ),
+    Case(
+        name="deadlock",
+        source="import threading\nx = threading.Lock()\nx.acquire()\nx.acquire()",
+        status="TLE",
+        limits=IDLE,
+    ),
+    Case(
+        name="threads_that_compute",
+        source=(
+            "import threading\ndef f():\n    while True: pass\n"
+            "for _ in range(8): threading.Thread(target=f, daemon=True).start()\nf()"
+        ),
+        status="TLE",
+    ),
 ]
 
 FILES = [
@@ -172,6 +241,94 @@ FILES = [
         ),
         outputs=("True\n",),
     ),
+    refused(
+        "remove_tree",
+        "import shutil\nattempt(shutil.rmtree, os.path.dirname(os.__file__))",
+        *READ_ONLY,
+    ),
+    refused("hard_link", "attempt(os.link, os.__file__, '/tmp/x')", *READ_ONLY),
+    refused("named_pipe", "attempt(os.mkfifo, '/tmp/x')", *READ_ONLY),
+    refused("device_node", "attempt(os.mknod, '/tmp/x', 0o20666, 261)", *READ_ONLY),
+    refused("file_times", "attempt(os.utime, os.__file__, (0, 0))", *READ_ONLY),
+    refused(
+        "nameless_file",
+        "attempt(os.open, '/tmp', os.O_TMPFILE | os.O_RDWR)",
+        *READ_ONLY,
+    ),
+    refused(
+        "temporary_file",
+        "import tempfile\nattempt(tempfile.NamedTemporaryFile)",
+        *READ_ONLY,
+    ),
+    Case(
+        name="database_file",
+        source=(
+            "import sqlite3\n"
+            "try: sqlite3.connect('/tmp/x').execute('create table t(a)')\n"
+            "except sqlite3.OperationalError: print('no')"
+        ),
+        outputs=("no\n",),
+    ),
+    refused("own_memory", "attempt(open, '/proc/self/mem', 'r+b')", *READ_ONLY),
+    refused(
+        "file_system_through_itself",
+        "attempt(open, '/proc/self/root/etc/passwd')",
+        *MISSING_OR_FORBIDDEN,
+    ),
+    refused(
+        "way_up", "attempt(open, '/usr/lib/../../etc/passwd')", *MISSING_OR_FORBIDDEN
+    ),
+    refused(
+        "way_up_from_a_folder",
+        "folder = os.open('/usr/lib', os.O_RDONLY)\n"
+        "attempt(lambda: os.open('../../etc/passwd', os.O_RDONLY, dir_fd=folder))",
+        *MISSING_OR_FORBIDDEN,
+    ),
+    refused("kernel_log", "attempt(open, '/dev/kmsg')", *MISSING_OR_FORBIDDEN),
+    refused(
+        "kernel_settings",
+        "attempt(open, '/proc/sys/kernel/core_pattern', 'w')",
+        *READ_ONLY,
+    ),
+    refused(
+        "control_groups", "attempt(os.listdir, '/sys/fs/cgroup')", *MISSING_OR_FORBIDDEN
+    ),
+    refused(
+        "other_processes", "attempt(os.listdir, '/proc/self/fd')", *MISSING_OR_FORBIDDEN
+    ),
+    refused("homes", "attempt(os.listdir, '/home')", *MISSING_OR_FORBIDDEN),
+    refused("scheduled_jobs", "attempt(open, '/etc/crontab')", *MISSING_OR_FORBIDDEN),
+    refused("change_root", "attempt(os.chroot, '/usr')"),
+    refused(
+        "writable_mapping_of_a_library",
+        "import mmap\nfile = open(os.__file__, 'rb')\n"
+        "attempt(mmap.mmap, file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_WRITE)",
+        "EACCES",
+    ),
+    refused(
+        "private_mapping_stays_private",
+        "import mmap\nfile = open(os.__file__, 'rb')\n"
+        "view = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, "
+        "mmap.PROT_READ | mmap.PROT_WRITE)\nview[:4] = b'evil'\n"
+        "print(open(os.__file__, 'rb').read(4) != b'evil')",
+        "True",
+    ),
+    refused(
+        "reserve_space", "attempt(os.posix_fallocate, 1, 0, 1 << 40)", "EPERM", "EFBIG"
+    ),
+    refused(
+        "seek_and_write",
+        "os.lseek(1, 1 << 40, 0)\nattempt(os.write, 1, b'x')\nos.lseek(1, 0, 0)",
+        "EFBIG",
+    ),
+    Case(
+        name="package_of_the_sandbox",
+        source=(
+            "import sys\nprint([m for m in sys.modules if 'jaxgrpo' in m "
+            "or m.startswith('sandbox')], [p for p in sys.path if 'sandbox' in p])"
+        ),
+        outputs=("[] []\n",),
+    ),
 ]
 
 NETWORK = [
@@ -189,6 +346,30 @@ NETWORK = [
         "url",
         "import urllib.request\nurllib.request.urlopen.__name__\n"
         "import socket\nattempt(socket.create_connection, ('127.0.0.1', 80))",
+    ),
+    refused("netlink", "import socket\nattempt(socket.socket, 16, socket.SOCK_RAW, 0)"),
+    refused(
+        "virtual_machine_socket", "import socket\nattempt(socket.socket, 40, 1, 0)"
+    ),
+    refused("packet_socket", "import socket\nattempt(socket.socket, 17, 3, 0)"),
+    refused("crypto_socket", "import socket\nattempt(socket.socket, 38, 5, 0)"),
+    Case(
+        name="name_lookup",
+        source=(
+            "import socket\ntry: socket.getaddrinfo('example.org', 80)\n"
+            "except OSError: print('no')"
+        ),
+        outputs=("no\n",),
+    ),
+    refused(
+        "metadata_server",
+        "import socket\nattempt(socket.create_connection, ('169.254.169.254', 80))",
+    ),
+    refused(
+        "descriptors_through_a_socket",
+        "import array, socket\na, b = socket.socketpair()\n"
+        "attempt(a.sendmsg, [b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, "
+        "array.array('i', [0]))])",
     ),
 ]
 
@@ -238,6 +419,53 @@ KERNEL = [
         "import resource\n"
         "try: resource.setrlimit(resource.RLIMIT_AS, (-1, -1))\n"
         "except (OSError, ValueError): print('EPERM')",
+    ),
+    raw_call("memfd_secret", 447, "0"),
+    raw_call("setns", 308, "0, 0"),
+    raw_call("execveat", 322, "0, b'/bin/true', 0, 0, 0"),
+    raw_call("process_vm_writev", 311, "1, 0, 0, 0, 0, 0"),
+    raw_call("pidfd_getfd", 438, "0, 0, 0"),
+    raw_call("pidfd_send_signal", 424, "0, 9, 0, 0"),
+    raw_call("finit_module", 313, "0, b'', 0"),
+    raw_call("kexec_load", 246, "0, 0, 0, 0"),
+    raw_call("reboot", 169, "0, 0, 0, 0"),
+    raw_call("clock_settime", 227, "0, b'1234567890123456'"),
+    raw_call("iopl", 172, "3"),
+    raw_call("modify_ldt", 154, "0, 0, 0"),
+    raw_call("arch_prctl", 158, "0x1002, 0"),
+    raw_call("add_key", 248, "b'user', b'x', b'y', 1, 0"),
+    raw_call("fanotify_init", 300, "0, 0"),
+    raw_call("inotify_init1", 294, "0"),
+    raw_call("timer_create", 222, "0, 0, 0"),
+    raw_call("mq_open", 240, "b'/x', 0o102, 0o600, 0"),
+    raw_call("semget", 64, "0, 1, 0o1777"),
+    raw_call("io_submit", 209, "0, 0, 0"),
+    raw_call("vmsplice", 278, "1, 0, 0, 0"),
+    raw_call("splice", 275, "0, 0, 1, 0, 1, 0"),
+    raw_call("mbind", 237, "0, 0, 0, 0, 0, 0"),
+    raw_call("move_pages", 279, "0, 0, 0, 0, 0, 0"),
+    raw_call("open_tree", 428, "-100, b'/', 0"),
+    raw_call("mount_setattr", 442, "-100, b'/', 0, 0, 0"),
+    raw_call("landlock_create_ruleset", 444, "0, 0, 1"),
+    raw_call("landlock_restrict_self", 446, "0, 0"),
+    raw_call("wait4", 61, "-1, 0, 0, 0"),
+    raw_call("recvmsg", 47, "0, 0, 0"),
+    raw_call("setrlimit", 160, "7, b'1234567890123456'"),
+    raw_call("chmod", 90, "b'/tmp', 0o777"),
+    raw_call("sync", 162, ""),
+    raw_call("kill_zygote", 62, "2, 9"),
+    raw_call("tkill", 200, "1, 9"),
+    Case(
+        name="calls_of_32_bit_programs",
+        source=(
+            "import ctypes, mmap\n"
+            "code = mmap.mmap(-1, 4096, prot=7)\n"
+            "code.write(bytes.fromhex('b814000000cd80c3'))\n"
+            "at = ctypes.addressof(ctypes.c_char.from_buffer(code))\n"
+            "print(ctypes.CFUNCTYPE(ctypes.c_int)(at)())"
+        ),
+        status="RE",
+        machine="x86_64",
     ),
 ]
 
@@ -311,6 +539,76 @@ RESOURCES = [
         status="RE",
         limits=Limits(cpu_s=5.0),
     ),
+    Case(
+        name="endless_match",
+        source="import re\nre.match(r'(a+)+$', 'a' * 64 + 'b')",
+        status="TLE",
+    ),
+    Case(
+        name="growing_text",
+        source="x = 'a'\nwhile True: x += x",
+        status="MLE",
+        limits=SMALL,
+    ),
+    Case(
+        name="growing_dictionary",
+        source="x = {}\nwhile True: x[len(x)] = [0] * 1000",
+        status="MLE",
+        limits=SMALL,
+    ),
+    Case(
+        name="unpacked_bomb",
+        source=(
+            "import zlib\nx = zlib.compressobj()\n"
+            "bomb = b''.join(x.compress(bytes(1 << 20)) for _ in range(64))\n"
+            "y = zlib.decompress(bomb + x.flush()) * 8"
+        ),
+        status="MLE",
+        limits=Limits(cpu_s=5.0, memory_bytes=128 * 2**20),
+    ),
+    Case(name="endless_recursion", source="def f(): return f()\nf()", status="RE"),
+    Case(
+        name="memory_error_in_an_exception_handler",
+        source=(
+            "x = []\ntry:\n    while True: x.append(bytearray(1 << 20))\n"
+            "except MemoryError:\n    while True: x.append(bytearray(1 << 10))"
+        ),
+        status="MLE",
+        limits=SMALL,
+    ),
+    Case(
+        name="full_pipe",
+        source="import os\nr, w = os.pipe()\nwhile True: os.write(w, bytes(4096))",
+        status="TLE",
+        limits=IDLE,
+    ),
+    Case(
+        name="wait_without_end",
+        source="import select\nselect.select([], [], [])",
+        status="TLE",
+        limits=IDLE,
+    ),
+    Case(
+        name="hanging_finalizer",
+        source=("class A:\n    def __del__(self):\n        while True: pass\nx = A()"),
+        status="TLE",
+    ),
+    Case(
+        name="endless_exit_code",
+        source=(
+            "class A:\n    def __str__(self):\n        while True: pass\n"
+            "raise SystemExit(A())"
+        ),
+        status="TLE",
+    ),
+    Case(
+        name="floods_on_both_streams",
+        source=(
+            "import os\nwhile True:\n"
+            "    os.write(1, bytes(9999))\n    os.write(2, bytes(9999))"
+        ),
+        status="OLE",
+    ),
 ]
 
 CRASHES = [
@@ -329,6 +627,57 @@ CRASHES = [
         name="exit_early",
         source="import os\nos._exit(0)\nprint(1)",
         outputs=("",),
+    ),
+    Case(
+        name="random_memory",
+        source="import ctypes\nctypes.memset(4096, 1, 1 << 30)",
+        status="RE",
+    ),
+    Case(
+        name="broken_code_object",
+        source=(
+            "def f(): pass\n"
+            "f.__code__ = f.__code__.replace(co_code=bytes([255, 255] * 4))\nf()"
+        ),
+        status="RE",
+    ),
+    Case(
+        name="finalized_interpreter",
+        source="import ctypes\nctypes.pythonapi.Py_FinalizeEx()\nctypes.string_at(0)",
+        status="RE",
+    ),
+    Case(
+        name="exception_without_text",
+        source="class E(Exception):\n    def __str__(self): return 3\nraise E",
+        status="RE",
+    ),
+    Case(
+        name="exception_with_a_megabyte_of_text",
+        source="raise ValueError('x' * 900000)",
+        status="RE",
+    ),
+    Case(
+        name="chain_of_exceptions_that_goes_round",
+        source=(
+            "a, b = ValueError(1), ValueError(2)\n"
+            "a.__cause__, b.__cause__ = b, a\nraise a"
+        ),
+        status="RE",
+    ),
+    Case(
+        name="syntax_error_with_nonsense_inside",
+        source="e = SyntaxError('x')\ne.lineno, e.offset, e.text = 'a', [], 7\nraise e",
+        status="RE",
+    ),
+    Case(
+        name="type_with_a_hostile_name",
+        source="raise type('\\ud800' * 9, (Exception,), {})",
+        status="RE",
+    ),
+    Case(
+        name="exception_group",
+        source="raise ExceptionGroup('g', [ValueError(1), TypeError(2)])",
+        status="RE",
     ),
 ]
 
@@ -378,6 +727,75 @@ INTERPRETER = [
         source=(
             "import sys\nreport = sys._getframe(1).f_locals['report']\n"
             "report.memory[:4] = b'[[[['\nraise SystemExit(3)"
+        ),
+        status="RE",
+    ),
+    Case(
+        name="cleared_modules",
+        source="import sys\nprint(1, flush=True)\nsys.modules.clear()\ndel sys.path[:]",
+        outputs=("1\n",),
+    ),
+    Case(
+        name="import_taken_away",
+        source="import builtins\nprint(1)\ndel builtins.__import__\nimport json",
+        status="RE",
+    ),
+    Case(
+        name="streams_closed",
+        source="import os\nos.write(1, b'1')\nfor i in range(3): os.close(i)",
+        outputs=("1",),
+    ),
+    Case(
+        name="streams_swapped",
+        source="import os\nos.dup2(2, 1)\nprint(1)",
+        outputs=("",),
+    ),
+    Case(
+        name="output_opened_for_reading",
+        source="import os\nprint(1, flush=True)\nprint(os.pread(1, 9, 0))",
+        outputs=("1\nb'1\\n'\n",),
+    ),
+    Case(
+        name="report_closed",
+        source="import sys\nsys._getframe(1).f_locals['report'].memory.close()\n1 / 0",
+        status="RE",
+    ),
+    Case(
+        name="report_of_something_else",
+        source=(
+            "import sys, json\nreport = sys._getframe(1).f_locals['report']\n"
+            "text = json.dumps({'type': 7, 'line': -1, 'message': [1]}).encode()\n"
+            "report.memory[:len(text)] = text\nimport os\nos._exit(4)"
+        ),
+        status="RE",
+    ),
+    Case(
+        name="all_objects_cleared",
+        source=(
+            "import gc\nfor x in gc.get_objects():\n"
+            "    if type(x) is dict and x is not globals(): x.clear()"
+        ),
+        outputs=("",),
+    ),
+    Case(
+        name="raising_exit_handler",
+        source="import atexit\nprint(1)\natexit.register(lambda: 1 / 0)",
+        outputs=("1\n",),
+    ),
+    Case(
+        name="raising_hooks",
+        source=(
+            "import sys, threading\ndef f(*a): raise ValueError\n"
+            "sys.excepthook = threading.excepthook = sys.unraisablehook = f\n1 / 0"
+        ),
+        status="RE",
+    ),
+    Case(
+        name="patched_exit_in_the_library",
+        source=(
+            "import ctypes\nlibc = ctypes.CDLL(None)\n"
+            "at = ctypes.cast(libc._exit, ctypes.c_void_p).value\n"
+            "ctypes.memset(at, 0xC3, 1)"
         ),
         status="RE",
     ),

@@ -7,22 +7,28 @@ from jaxgrpo.host.sandbox.seccomp import (
     EPERM,
     ERRNO,
     KILL_PROCESS,
-    build_filter,
-    fill_in_pid,
+    Filter,
+    child_filter,
+    zygote_filter,
 )
-from jaxgrpo.host.sandbox.syscalls import ALLOWED_CALLS, ARCHITECTURES, Architecture
+from jaxgrpo.host.sandbox.syscalls import (
+    ALLOWED_CALLS,
+    ARCHITECTURES,
+    ZYGOTE_CALLS,
+    Architecture,
+)
 
 OWN_PID = 1234
 DENIED = ERRNO | EPERM
 
 
 def outcome(
-    code: bytes, number: int, arguments: tuple[int, ...] = (), arch: int = 0
+    one: Filter, number: int, arguments: tuple[int, ...] = (), arch: int = 0
 ) -> int:
-    """Runs the filter on one call, as the kernel does."""
+    """Runs a filter on one call, as the kernel does."""
     padded = (*arguments, *[0] * 6)[:6]
     data = struct.pack("<iIQ6Q", number, arch, 0, *padded)
-    program = list(struct.iter_unpack("<HBBI", code))
+    program = list(struct.iter_unpack("<HBBI", one.buffer.raw))
     position = accumulator = 0
     while True:
         opcode, if_true, if_false, constant = program[position]
@@ -45,10 +51,27 @@ def architecture(request: pytest.FixtureRequest) -> Architecture:
     return ARCHITECTURES[request.param]
 
 
+def outcome_in_child(
+    architecture: Architecture,
+    number: int,
+    arguments: tuple[int, ...] = (),
+    arch: int = 0,
+    **options: bool,
+) -> int:
+    """The outcome under both filters: the stricter one decides."""
+    own = child_filter(architecture)
+    own.fill_in_pid(OWN_PID)
+    filters = (zygote_filter(architecture, **options), own)
+    arch = arch or architecture.audit_arch
+    outcomes = [outcome(one, number, arguments, arch) for one in filters]
+    # The kernel's order: killing first, allowing last.
+    strictness = {KILL_PROCESS: 0, ERRNO | 38: 1, DENIED: 1, ALLOW: 2}
+    return min(outcomes, key=strictness.__getitem__)
+
+
 def judge(architecture: Architecture, name: str, *arguments: int, **options) -> int:
-    code = fill_in_pid(*build_filter(architecture, **options), OWN_PID)
     number = architecture.numbers[name]
-    return outcome(code, number, arguments, architecture.audit_arch)
+    return outcome_in_child(architecture, number, arguments, **options)
 
 
 def test_numbers_are_distinct(architecture: Architecture):
@@ -75,7 +98,6 @@ def test_calls_that_only_x86_64_has_are_all_that_aarch64_lacks():
 
 
 def test_every_number_not_listed_is_denied(architecture: Architecture):
-    code = fill_in_pid(*build_filter(architecture), OWN_PID)
     listed = {
         architecture.numbers[n] for n in ALLOWED_CALLS if n in architecture.numbers
     }
@@ -84,19 +106,39 @@ def test_every_number_not_listed_is_denied(architecture: Architecture):
     )
     listed |= {architecture.numbers.get(name, -1) for name in ruled.split()}
     for number in set(range(600)) - listed:
-        assert outcome(code, number, (), architecture.audit_arch) == DENIED, number
+        assert outcome_in_child(architecture, number) == DENIED, number
 
 
 def test_foreign_architecture_is_killed(architecture: Architecture):
-    code = fill_in_pid(*build_filter(architecture), OWN_PID)
     i386 = 0x40000003
-    assert outcome(code, architecture.numbers["read"], (), i386) == KILL_PROCESS
+    read = architecture.numbers["read"]
+    assert outcome_in_child(architecture, read, arch=i386) == KILL_PROCESS
 
 
 def test_x32_numbers_are_killed():
     x86_64 = ARCHITECTURES["x86_64"]
-    code = fill_in_pid(*build_filter(x86_64), OWN_PID)
-    assert outcome(code, 0x40000000, (), x86_64.audit_arch) == KILL_PROCESS
+    assert outcome_in_child(x86_64, 0x40000000) == KILL_PROCESS
+
+
+def test_zygote_may_fork_watch_and_kill(architecture: Architecture):
+    for name in ZYGOTE_CALLS:
+        number = architecture.numbers[name]
+        allowed = outcome(
+            zygote_filter(architecture), number, (), architecture.audit_arch
+        )
+        assert allowed == ALLOW, name
+    clone = architecture.numbers["clone"]
+    fork_flags = (0x01200011,)
+    zygotes = zygote_filter(architecture)
+    assert outcome(zygotes, clone, fork_flags, architecture.audit_arch) == ALLOW
+
+
+def test_what_only_the_zygote_may_is_denied_in_its_children(
+    architecture: Architecture,
+):
+    by_argument = {"kill", "tgkill", "prlimit64"}
+    for name in set(ZYGOTE_CALLS) - by_argument:
+        assert judge(architecture, name) == DENIED, name
 
 
 THREAD = 0x00010000 | 0x00000100 | 0x00000800 | 0x003D0000

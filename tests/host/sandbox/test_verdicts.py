@@ -285,6 +285,7 @@ def test_calls_in_mode_main_are_refused(plain_sandbox: Sandbox):
         plain_sandbox.run(program)
 
 
-def test_mode_trace_is_refused_by_name(plain_sandbox: Sandbox):
-    with pytest.raises(ValueError, match="mode 'trace' is not available yet"):
-        plain_sandbox.run(Program(source="", mode="trace"))
+def test_unknown_mode_is_refused_by_name(plain_sandbox: Sandbox):
+    program = replace(Program(source=""), mode="slowly")
+    with pytest.raises(ValueError, match="program mode 'slowly'. Use main, calls"):
+        plain_sandbox.run(program)

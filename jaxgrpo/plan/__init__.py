@@ -1,0 +1,1 @@
+"""What a run needs on given devices: memory, work and time, before it is started."""
