@@ -417,7 +417,7 @@ def _programs_of(engine: Engine) -> dict[str, int]:
     return {
         "prefill": num_widths,
         "insert": num_widths,
-        "decode_segment": 1,
+        "decode_segment": engine.settings.num_segment_programs,
         "update": 2,  # with and without a gather of prompts
     }
 

@@ -180,3 +180,16 @@ def placed(create: Callable[[], Any], mesh: Mesh | AbstractMesh) -> Any:
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
         jax.eval_shape(create),
     )
+
+
+def whole(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
+    """What the loop makes on the host, where `replicated_like` would put it.
+
+    Args:
+      tree: Of arrays.
+      mesh: The devices.
+    """
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=replicated(mesh)),
+        tree,
+    )

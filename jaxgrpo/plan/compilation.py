@@ -1,6 +1,5 @@
 """Compiling a program ahead of time, and what the result says of itself."""
 
-import math
 import re
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ import jax
 
 from jaxgrpo.plan.arrays import device_bytes
 from jaxgrpo.plan.costs import Costs, program_costs
-from jaxgrpo.plan.hlo import Computation, Instruction, Module, parse_module
+from jaxgrpo.plan.hlo import CALLS, Computation, Instruction, Module, parse_module
 from jaxgrpo.plan.programs import Program
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -18,7 +17,8 @@ _REFUSED = re.compile(r"(?:temporaries \(|Used )([\d.]+)([KMGT]?)")
 
 _NO_BUFFER = frozenset(
     "parameter get-tuple-element tuple bitcast while conditional constant "
-    "after-all copy-done opt-barrier".split()
+    "after-all copy-done call-start call-done async-start async-done "
+    "opt-barrier".split()
 )
 
 
@@ -74,13 +74,13 @@ class OutOfMemoryError(Exception):
 
 
 def compile_program(
-    program: Program, *, vocab_dims: tuple[int, ...], width: int
+    program: Program, *, vocab_dims: set[int], width: int
 ) -> CompiledProgram:
     """Compiles a program and reads what it takes.
 
     Args:
       program: As from `run_programs`.
-      vocab_dims: V, and V as one device holds it.
+      vocab_dims: V, and V as one device holds it: sizes that nothing else has.
       width: D: what a vocabulary dim of a weight is joined with.
 
     Raises:
@@ -159,17 +159,15 @@ def _executed(
 ) -> Iterator[tuple[Computation, Instruction]]:
     """Instructions that have a buffer of their own: those outside fusions."""
     for instruction in computation.instructions:
-        if instruction.opcode in ("while", "conditional", "call"):
+        if instruction.opcode == "while" or instruction.opcode in CALLS:
             for name in instruction.called:
                 yield from _executed(module, module.computations[name])
         if instruction.opcode not in _NO_BUFFER:
             yield computation, instruction
 
 
-def _is_of_logits(shape: str, vocab_dims: tuple[int, ...], width: int) -> bool:
-    """Whether the vocabulary comes last, which it does in no weight."""
+def _is_of_logits(shape: str, vocab_dims: set[int], width: int) -> bool:
+    """Whether the vocabulary comes last, which it does in no weight as it is stored."""
     dims = [int(size) for size in re.findall(r"\d+", shape.partition("[")[2])]
-    if len(dims) < 2:
-        return False
-    *others, last = dims
-    return last in vocab_dims and math.prod(others) != width
+    *others, last = dims or [0]
+    return last in vocab_dims and bool(others) and others != [width]

@@ -19,14 +19,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jaxgrpo.plan.collectives import Collective, collective_of
-from jaxgrpo.plan.hlo import Computation, Instruction, Module, Shape
+from jaxgrpo.plan.hlo import CALLS, Computation, Instruction, Module, Shape
 from jaxgrpo.plan.kernels import kernel_flops
 
 # They move nothing: names for parts of other values, or values of no size.
 _FREE = frozenset(
     "parameter constant tuple get-tuple-element bitcast after-all partition-id "
-    "replica-id while conditional call async-start async-update async-done "
-    "copy-done slice-done dynamic-slice-done opt-barrier add-dependency iota".split()
+    "replica-id while conditional call call-start call-done async-start async-update "
+    "async-done copy-done slice-done dynamic-slice-done opt-barrier add-dependency "
+    "iota".split()
 )
 _SLICES = ("dynamic-slice", "slice", "gather")
 _SAME_BYTES = ("bitcast", "reshape", "copy")
@@ -105,7 +106,7 @@ class _Walk:
                     instruction.attribute("body").lstrip("%")
                 ]
                 costs.add(self.costs(body, inside), self.turns_of(instruction))
-            elif instruction.opcode in ("call", "conditional", "async-start"):
+            elif instruction.opcode in CALLS:
                 for name in instruction.called:
                     costs.add(self.costs(self.module.computations[name], inside))
             else:

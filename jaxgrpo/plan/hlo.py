@@ -19,10 +19,14 @@ _BYTES_OF_TYPE = {
 }  # fmt: skip
 """Bytes of an element; tokens and opaque values have none."""
 
+CALLS = ("call", "conditional", "async-start", "call-start")
+"""Operations that run other computations, once and not as a fusion."""
+
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([0-9,]*)\](\{[^{}]*\})?")
 _NAME = re.compile(r"%([\w.\-]+)")
 _HEAD = re.compile(r"\s*(ROOT )?%?([\w.\-]+) = ")
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
+_END = re.compile(r"\}(?:,|$)")  # what follows names the cores that run it
 _CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 
@@ -193,7 +197,7 @@ def parse_module(text: str) -> Module:
         if opened:
             name, lines = opened.group(2), []
             entry = name if opened.group(1) else entry
-        elif name and line == "}":
+        elif name and _END.match(line):
             instructions = tuple(filter(None, map(_instruction, lines)))
             computations[name] = Computation(name, instructions)
             name = ""

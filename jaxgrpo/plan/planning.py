@@ -276,9 +276,11 @@ def _num_parameters(tree: Any) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
-def _vocab_dims(w: Workload, layout: Layout) -> tuple[int, ...]:
-    size = w.architecture.vocab_size
-    return size, size // layout.tensor
+def _vocab_dims(w: Workload, layout: Layout) -> set[int]:
+    """V, whole and as a device holds it, where no other dim has that size."""
+    a, t = w.architecture, layout.tensor
+    others = {a.width, a.width // layout.fsdp, a.mlp_width, a.mlp_width // t}
+    return {a.vocab_size, a.vocab_size // t} - others
 
 
 def _compiled_memory(

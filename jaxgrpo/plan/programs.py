@@ -32,6 +32,7 @@ from jaxgrpo.plan.arrays import (
     abstract_weights,
     key_dtype,
     placed,
+    whole,
 )
 from jaxgrpo.plan.hardware import Platform
 from jaxgrpo.policy import Policy
@@ -93,7 +94,8 @@ def step_programs(
     """
     optimizer = build_optimizer(config.optimizer, num_updates=config.num_updates)
     state = abstract_state(config, policy, optimizer, mesh)
-    settings = training_engine(config, policy, platform=platform).settings
+    engine = training_engine(config, policy, platform=platform)
+    settings, constraints = engine.settings, whole(engine.constraints, mesh)
     params = policy_weights(state)
     weights = abstract_weights(params, settings)
     step = Step(
@@ -112,13 +114,13 @@ def step_programs(
             optimizer=optimizer.transformation,
             settings=update_settings(config, policy),
         ),
-        arguments=(state, *_update_arrays(config, mesh), _TEMPERATURE),
+        arguments=(state, *_update_arrays(config, mesh), _TEMPERATURE, constraints),
         resident=None,
     )
     sampler = (
         *_weight_programs(step, settings),
         *_prefill_programs(config, policy, step, settings, mesh),
-        _decode_program(config, policy, step, settings),
+        _decode_program(config, policy, step, settings, constraints),
     )
     return step._replace(programs=(*sampler, learner))
 
@@ -224,7 +226,11 @@ def _prefilled(
 
 
 def _decode_program(
-    config: Config, policy: Policy, step: Step, settings: SamplerSettings
+    config: Config,
+    policy: Policy,
+    step: Step,
+    settings: SamplerSettings,
+    constraints: Any,
 ) -> Program:
     """Segments of decoding, if all completions use their budget."""
     s = config.sampling
@@ -234,7 +240,10 @@ def _decode_program(
         name="decode_segment",
         phase=DECODE,
         lower=partial(
-            decode_segment.lower, architecture=policy.architecture, settings=settings
+            decode_segment.lower,
+            architecture=policy.architecture,
+            settings=settings,
+            visible_blocks=settings.visible_blocks(settings.num_columns),
         ),
         arguments=(
             step.weights,
@@ -242,6 +251,7 @@ def _decode_program(
             jax.ShapeDtypeStruct((), key_dtype()),
             _TEMPERATURE,
             jax.ShapeDtypeStruct((), jnp.int32),
+            constraints,
         ),
         resident=_beside_weights(step),
         has_weights=True,

@@ -92,7 +92,7 @@ def _work_table(plan: Plan) -> list[str]:
 
 
 def _program_lines(program: CompiledProgram) -> Iterator[str]:
-    calls = "once" if program.calls == 1 else f"{_number(program.calls)} times"
+    calls = "once" if program.calls == 1 else f"{_times(program.calls)} times"
     yield f"{program.name}: {calls} a step, {program.compile_s:.0f} s to compile"
     costs = Costs()
     costs.add(program.costs, program.calls)
@@ -115,7 +115,7 @@ def _collective_rows(costs: Costs) -> Iterator[list[str]]:
     for collective, times in ordered[:NUM_COLLECTIVES]:
         yield [
             f"  {collective.kind}",
-            f"{times:,.0f}",
+            _times(times),
             f"{collective.num_bytes / 2**20:,.1f}",
             str(collective.group_size),
             collective.shape,
@@ -168,6 +168,16 @@ def _count(number: int) -> str:
     """
     scale, name = (1e9, "billion") if number >= 1e9 else (1e6, "million")
     return f"{number / scale:,.2f} {name}"
+
+
+def _times(number: float) -> str:
+    """How often: whole numbers whole.
+
+    Example:
+      >>> _times(1280.0), _times(0.25)
+      ('1,280', '0.250')
+    """
+    return f"{number:,.0f}" if number == int(number) else _number(number)
 
 
 def _number(value: float) -> str:

@@ -110,6 +110,13 @@ def test_notes_over_several_lines_belong_to_their_instruction():
     assert module.entry.by_name["y"].attribute("more") == "1"
 
 
+def test_computations_of_other_cores_end_too():
+    text = FUSED_CONDITION.replace(
+        "direction=LT\n}\n", 'direction=LT\n}, execution_thread="sparsecore"\n'
+    )
+    assert bounds(parse_module(text)) == [12]
+
+
 def test_what_the_present_compiler_writes_is_read():
     def count(x_B: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, 7, lambda i, y: jnp.sin(y) * i, x_B)

@@ -12,6 +12,7 @@ from jaxgrpo.plan.collectives import Collective
 from jaxgrpo.plan.compilation import (
     Buffer,
     CompiledProgram,
+    _is_of_logits,
     compile_program,
     largest_buffers,
 )
@@ -239,5 +240,21 @@ def test_a_refusal_becomes_what_is_needed(here, monkeypatch):
 
     program = replace(update, lower=lambda *_: Lowered())
     with pytest.raises(OutOfMemoryError) as caught:
-        compile_program(program, vocab_dims=(448,), width=32)
+        compile_program(program, vocab_dims={448}, width=32)
     assert caught.value.needed > 2 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_of_logits"),
+    [
+        ("f32[8,128,151936]", True),  # as many tokens as the model is wide
+        ("f32[16,151936]", True),
+        ("bf16[151936,1024]", False),
+        ("f32[1024,151936]", False),
+        ("f32[151936]", False),
+        ("f32[8,128,1024]", False),
+        ("s32[]", False),
+    ],
+)
+def test_logits_are_told_from_weights(shape, is_of_logits):
+    assert _is_of_logits(shape, {151936}, 1024) == is_of_logits

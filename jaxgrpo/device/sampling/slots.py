@@ -97,6 +97,12 @@ class SamplerSettings(NamedTuple):
         return min(number, self.num_columns // width)
 
     @property
+    def num_segment_programs(self) -> int:
+        """Programs that a segment is compiled to."""
+        steps = range(1, self.num_columns + 1, self.blocks.ring)
+        return len({self.visible_blocks(num_steps) for num_steps in steps})
+
+    @property
     def num_columns(self) -> int:
         """Length of the ring."""
         return _rounded_up(self.max_new_tokens, self.blocks.ring)
