@@ -43,8 +43,18 @@ class Collective(NamedTuple):
         if self.kind == "collective-permute":
             return float(self.num_bytes)
         n = self.group_size
-        passes = 2 if self.kind == "all-reduce" else 1
-        return passes * self.num_bytes * (n - 1) / n
+        return self._passes * self.num_bytes * (n - 1) / n
+
+    @property
+    def hops(self) -> int:
+        """How often data goes from one device to the next, one after the other."""
+        if self.kind == "collective-permute":
+            return 1
+        return self._passes * (self.group_size - 1)
+
+    @property
+    def _passes(self) -> int:
+        return 2 if self.kind == "all-reduce" else 1
 
 
 def collective_of(

@@ -53,6 +53,11 @@ class Costs:
         """What the device receives from others."""
         return sum(c.received_bytes * times for c, times in self.collectives.items())
 
+    @property
+    def hops(self) -> float:
+        """How often something goes from one device to the next."""
+        return sum(c.hops * times for c, times in self.collectives.items())
+
     def add(self, other: "Costs", times: float = 1.0) -> None:
         """Counts another program's work too, so many times."""
         self.flops += other.flops * times

@@ -278,24 +278,25 @@ def prefill_estimate(w: Workload, layout: Layout) -> Estimate:
 def decode_estimate(w: Workload, layout: Layout) -> Estimate:
     """What completions take if all run to their budget.
 
-    Each token reads all weights and the whole cache, as dense attention does.
+    Each token reads all weights, the prompts' keys and values, and those of the
+    completions so far: half of what there will be, on average.
     """
     a, t, size = w.architecture, layout.tensor, w.dtype_bytes
     rows = math.ceil(w.num_prompts / layout.num_shards) * w.group_size
     weights = matrix_weights(a) * size // t
-    cache = sum(cache_bytes(w, layout))
+    prompts, completions = cache_bytes(w, layout)
     steps = w.completion_tokens
     attention = _attention_flops(w, rows, steps, w.prompt_tokens)
     costs = Costs(
         flops=(2 * rows * steps * matrix_weights(a) + attention) / t,
-        memory_bytes=float(steps) * (weights + cache),
+        memory_bytes=steps * (weights + prompts + completions / 2),
     )
     if t > 1:
         part = Collective("all-reduce", "activations", rows * a.width * size, t)
         costs.collectives[part] = 2.0 * a.num_layers * steps
     memory = {
         "weights": weights,
-        "cache": cache,
+        "cache": prompts + completions,
         "head": 2 * 4 * rows * a.vocab_size // t,
     }
     return Estimate(memory, costs)

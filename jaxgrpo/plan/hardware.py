@@ -10,7 +10,8 @@ Reference:
   GB/s where a link carries 50 each way (v4, v5e), otherwise 200. Memory that programs
   can use is what libtpu 0.0.42.1 grants them. NVIDIA data sheets of A100 80GB, H100,
   H200 and B200 (SXM): dense bfloat16 compute, bandwidth, half of NVLink's, and memory
-  less the 1 GiB that the runtime takes.
+  less the 1 GiB that the runtime takes. The time of a hop is rough: about a microsecond
+  between TPUs (https://jax-ml.github.io/scaling-book/sharding), more for NCCL.
 """
 
 import math
@@ -36,6 +37,8 @@ class Chip:
     memory_bytes_per_s: float
     link_bytes_per_s: float
     """What it can receive from its neighbours along one axis."""
+    hop_s: float = 1e-6
+    """Until what one device sends is with the next, however little it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def _gpu(
         flops_per_s=tera_flops * 1e12,
         memory_bytes_per_s=memory_gb * 1e9,
         link_bytes_per_s=link_gb * 1e9,
+        hop_s=2e-6,
     )
 
 

@@ -1,6 +1,7 @@
 """How long work takes at best: what it computes, moves and receives, at peak rates.
 
-    compute = FLOPs / peak     memory = bytes / bandwidth     network = received / link
+    compute = FLOPs / peak          memory = bytes / bandwidth
+    network = received / link + hops * time of a hop
 
 The longest of the three bounds the whole, if they overlap perfectly. They never do, and
 no rate is reached: expect half of it, and judge plans against one another.
@@ -62,5 +63,6 @@ def times(costs: Costs, chip: Chip) -> Times | None:
     return Times(
         compute_s=costs.flops / chip.flops_per_s,
         memory_s=costs.memory_bytes / chip.memory_bytes_per_s,
-        network_s=costs.received_bytes / chip.link_bytes_per_s,
+        network_s=costs.received_bytes / chip.link_bytes_per_s
+        + costs.hops * chip.hop_s,
     )

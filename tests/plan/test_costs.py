@@ -9,8 +9,10 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from jaxgrpo.plan.collectives import Collective
 from jaxgrpo.plan.costs import Costs, program_costs
+from jaxgrpo.plan.hardware import TPUS
 from jaxgrpo.plan.hlo import Shape, parse_module
 from jaxgrpo.plan.kernels import kernel_flops
+from jaxgrpo.plan.roofline import times
 
 MIB = 2**20
 
@@ -31,10 +33,10 @@ def test_collectives_of_a_tpu_program(tpu_update):
     # device keeps its slice is a scatter. All of 1024 x 1024 in bfloat16.
     costs = program_costs(tpu_update)
     by_kind: dict[str, float] = {}
-    for collective, times in costs.collectives.items():
+    for collective, count in costs.collectives.items():
         assert collective.num_bytes == 2 * MIB
         assert collective.group_size == 4
-        by_kind[collective.kind] = by_kind.get(collective.kind, 0) + times
+        by_kind[collective.kind] = by_kind.get(collective.kind, 0) + count
     assert by_kind == {"all-gather": 12, "reduce-scatter": 6}
     assert costs.received_bytes == 18 * 2 * MIB * 3 / 4
 
@@ -131,8 +133,8 @@ def test_collectives_on_fake_devices(mesh, collect, kind, elements, passes):
     )
     where = NamedSharding(mesh, PartitionSpec(("a", "b")))
     x_X = jax.ShapeDtypeStruct((8 * 512,), jnp.float32, sharding=where)
-    ((collective, times),) = costs_of(function, x_X).collectives.items()
-    assert (collective.kind, times) == (kind, 1.0)
+    ((collective, count),) = costs_of(function, x_X).collectives.items()
+    assert (collective.kind, count) == (kind, 1.0)
     assert collective.group_size == 4
     assert collective.num_bytes == elements * 4
     assert collective.received_bytes == passes * elements * 4 * 3 / 4
@@ -182,8 +184,22 @@ def test_a_transfer_during_other_work_is_one():
     assert costs.collectives == {Collective("all-gather", "f32[8]", 32, 2): 1.0}
 
 
-def test_a_permutation_sends_everything():
-    assert Collective("collective-permute", "f32[8]", 32, 1).received_bytes == 32
+def test_a_permutation_sends_everything_once():
+    permutation = Collective("collective-permute", "f32[8]", 32, 1)
+    assert (permutation.received_bytes, permutation.hops) == (32, 1)
+
+
+def test_a_ring_goes_round_once_and_a_sum_twice():
+    assert Collective("all-gather", "f32[8]", 32, 4).hops == 3
+    assert Collective("all-reduce", "f32[8]", 32, 4).hops == 6
+
+
+def test_small_exchanges_take_their_hops():
+    tiny = Costs(collectives={Collective("all-reduce", "f32[1]", 4, 4): 1000.0})
+    found = times(tiny, TPUS["v5e"])
+    assert found is not None
+    assert found.network_s == pytest.approx(6000 * TPUS["v5e"].hop_s, rel=1e-3)
+    assert found.bound == "network"
 
 
 @pytest.mark.parametrize(("kernel", "products"), [("fwd", 2), ("dq", 3), ("dkv", 4)])

@@ -96,11 +96,7 @@ def allowed_tokens(
     rows_N: ConstraintState = jax.tree.map(
         lambda leaf: leaf.reshape(-1, *leaf.shape[len(rows) :]), state
     )
-    effects_NE = jnp.broadcast_to(
-        jnp.arange(tables.num_pops_E.shape[0])[None],
-        (rows_N.state.shape[0], tables.num_pops_E.shape[0]),
-    )
-    tried = _tried(tables, rows_N, effects_NE)
+    tried = _tried(tables, rows_N, jnp.arange(tables.num_pops_E.shape[0])[None])
     effect_NC = tables.effect_AC[rows_N.state]
     is_possible_NC = jnp.take_along_axis(tried.outcome_NM > 0, effect_NC, axis=1)
     is_wise_NC = jnp.take_along_axis(tried.leaves_enough_NM, effect_NC, axis=1)
@@ -133,7 +129,7 @@ def advance(
         jnp.minimum(level_116, tables.symbols_XY.shape[1] - 1),
         axis=1,
     )
-    from_B16 = level_116 - size_B1 + tried.num_pops_NM + 1
+    from_B16 = level_116 - size_B1 + tried.num_pops_RM + 1
     kept_B16 = jnp.take_along_axis(
         _symbols(state.stack), jnp.clip(from_B16, 0, _DEPTH), axis=1
     )
@@ -174,31 +170,33 @@ class _Tried(NamedTuple):
 
     outcome_NM: Int[Array, "N M"]
     """0 where the stack does not allow it."""
-    num_pops_NM: Int[Array, "N M"]
+    num_pops_RM: Int[Array, "R M"]
+    """Brackets that each closes."""
     leaves_enough_NM: Bool[Array, "N M"]
     """Whether it is allowed and the budget suffices for an end."""
 
 
 def _tried(
-    tables: ConstraintTables, rows: ConstraintState, effect_NM: Int[Array, "N M"]
+    tables: ConstraintTables, rows: ConstraintState, effect_RM: Int[Array, "R M"]
 ) -> _Tried:
+    """Tries M effects on N rows: of each row if R is N, the same ones if R is 1."""
     symbols_N17 = _symbols(rows.stack)
-    num_pops_NM = tables.num_pops_E[effect_NM]
-    top_NM = jnp.take_along_axis(symbols_N17, num_pops_NM, axis=1)
-    outcome_NM = tables.outcome_EZ[effect_NM, top_NM]
+    num_pops_RM = tables.num_pops_E[effect_RM]
+    top_NM = jnp.take_along_axis(symbols_N17, num_pops_RM, axis=1)
+    outcome_NM = tables.outcome_EZ[effect_RM, top_NM]
     for level in range(tables.pops_EU.shape[1]):
-        may_be_NM = tables.pops_EU[effect_NM, level]
-        is_one_NM = (may_be_NM >> symbols_N17[:, level : level + 1]) & 1
+        may_be_RM = tables.pops_EU[effect_RM, level]
+        is_one_NM = (may_be_RM >> symbols_N17[:, level : level + 1]) & 1
         outcome_NM = jnp.where(is_one_NM == 1, outcome_NM, 0)
     depth_below_N17 = _sum_below((symbols_N17 > 0).astype(jnp.int32))
-    depth_NM = jnp.take_along_axis(depth_below_N17, num_pops_NM, axis=1)
+    depth_NM = jnp.take_along_axis(depth_below_N17, num_pops_RM, axis=1)
     fits_NM = depth_NM + tables.depth_X[outcome_NM] <= _DEPTH
     outcome_NM = jnp.where(fits_NM, outcome_NM, 0)
     closing_below_N17 = _sum_below(tables.closing_Z[symbols_N17])
-    closing_NM = jnp.take_along_axis(closing_below_N17, num_pops_NM, axis=1)
+    closing_NM = jnp.take_along_axis(closing_below_N17, num_pops_RM, axis=1)
     needed_NM = closing_NM + tables.finish_X[outcome_NM]
     leaves_enough_NM = (outcome_NM > 0) & (needed_NM < rows.budget[:, None])
-    return _Tried(outcome_NM, num_pops_NM, leaves_enough_NM)
+    return _Tried(outcome_NM, num_pops_RM, leaves_enough_NM)
 
 
 def _sum_below(values_N17: Int[Array, "N 17"]) -> Int[Array, "N 17"]:
