@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from dataclasses import replace
 from typing import Any
 
 from jaxgrpo.plan.hardware import GIB, HERE, Chip, Topology, known_chip, parse_topology
@@ -49,22 +50,21 @@ def prepare_environment(name: str) -> None:
 
 
 def present_topology() -> Topology:
-    """The devices of this process."""
+    """The devices of this process, with the memory that jax has of them."""
     import jax
 
     devices = jax.devices()
-    chip = known_chip(devices[0].device_kind)
-    if chip is None:
-        stats = devices[0].memory_stats() or {}
-        memory_bytes = stats.get("bytes_limit") or _host_bytes() // len(devices)
-        chip = Chip(
-            name=devices[0].device_kind,
-            platform=devices[0].platform,
-            memory_bytes=memory_bytes,
-            flops_per_s=0.0,
-            memory_bytes_per_s=0.0,
-            link_bytes_per_s=0.0,
-        )
+    chip = known_chip(devices[0].device_kind) or Chip(
+        name=devices[0].device_kind,
+        platform=devices[0].platform,
+        memory_bytes=_host_bytes() // len(devices),
+        flops_per_s=0.0,
+        memory_bytes_per_s=0.0,
+        link_bytes_per_s=0.0,
+    )
+    limit = (devices[0].memory_stats() or {}).get("bytes_limit")
+    if limit:
+        chip = replace(chip, memory_bytes=limit)
     return Topology(name=HERE, chip=chip, num_devices=len(devices))
 
 

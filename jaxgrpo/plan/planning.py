@@ -351,7 +351,11 @@ def _work(
     trees: _Trees,
     topology: Topology,
 ) -> tuple[PhaseWork, ...]:
-    """Work by phase: as compiled where its programs were, otherwise by arithmetic."""
+    """Work by phase: as compiled where its programs were, otherwise by arithmetic.
+
+    Also by arithmetic on GPUs: there products are calls of libraries, whose work the
+    program's text does not state.
+    """
     estimates = {
         PREFILL: estimate.prefill_estimate(w, layout),
         DECODE: estimate.decode_estimate(w, layout),
@@ -360,6 +364,7 @@ def _work(
     work = []
     for phase, estimated in estimates.items():
         programs = [program for program in compiled if program.phase == phase]
+        programs = [] if topology.chip.platform == "gpu" else programs
         costs = Costs()
         for program in programs:
             costs.add(program.costs, program.calls)
