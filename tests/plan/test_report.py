@@ -213,6 +213,21 @@ def test_logits_of_all_tokens_never_exist(compiled, here):
     assert positions <= 16
 
 
+def test_the_gradient_of_the_head_is_summed_once_and_not_every_chunk(compiled):
+    plan, _ = compiled
+    update = next(p for p in plan.programs if p.name == "update")
+    a = plan.workload.architecture
+    head_bytes = a.vocab_size // 2 * a.width * 4
+    num_chunks = 16  # a token of each of a device's four rows at a time
+    large = {
+        collective: times
+        for collective, times in update.costs.collectives.items()
+        if collective.num_bytes >= head_bytes
+    }
+    assert large
+    assert max(large.values()) < num_chunks
+
+
 def test_the_largest_buffers_come_first(tpu_update):
     buffers = largest_buffers(tpu_update)
     sizes = [buffer.num_bytes for buffer in buffers]
