@@ -113,7 +113,7 @@ def test_zygote_that_dies_twice_is_an_infrastructure_error():
         killer = threading.Thread(target=kill_every_zygote)
         killer.start()
         program = Program(
-            source="",
+            source="import time\ndef f(): time.sleep(10)",
             mode="calls",
             calls=(Call(function="f"),) * 2,
             limits=SLEEP.limits,
