@@ -97,6 +97,7 @@ def batch_of(a: Architecture, s: Sizes) -> tuple[Prompts, Rollouts, Scored]:
     rollouts = Rollouts(
         completion_BT=jnp.asarray(rng.integers(0, a.vocab_size, (B, T)), jnp.int32),
         lengths_B=jnp.full((B,), T),
+        budget_B=jnp.full((B,), T),
         sampler_logprobs_BT=jnp.full((B, T), -np.log(a.vocab_size), jnp.float32),
         finish_reason_B=jnp.zeros((B,), jnp.int32),
         prompt_index_B=index_B,
@@ -150,7 +151,7 @@ def update_seconds(
         state, metrics, _ = update(
             states.pop(), *batch, jnp.float32(1.0), architecture=a, optimizer=optimizer,
             settings=UpdateSettings(
-                objective=resolve_objective("dapo"), weights_R=(1.0,),
+                objective=resolve_objective("dapo"),
                 num_tokens=a.vocab_size, microbatches=s.microbatches, logprob_chunk=512,
                 forward=settings._replace(remat="dots"),
             ),

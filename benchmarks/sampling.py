@@ -6,7 +6,10 @@ Each contender runs in a process of its own, in the environment of the Python it
 given (one with torch and transformers, one with google-tunix), on the same random Qwen3
 weights and prompts; the others wait meanwhile. Rounds are interleaved, and medians
 printed: useful tokens per second, how many times ours is faster, and milliseconds of
-processor time per useful token, which other jobs on the machine disturb less.
+processor time per useful token, which other jobs on the machine disturb less. Where
+there are other jobs, give all contenders one core, as the threads of torch suffer most:
+
+    OMP_NUM_THREADS=1 taskset -c 1 python benchmarks/sampling.py ...
 
 Work: groups of 8 completions of 64-token prompts, up to 128 tokens each, float32,
 temperature 1, 32 rows at a time. `uniform`: every completion takes its budget.
@@ -59,7 +62,7 @@ SIZES = {
 }
 HEAD_WIDTH, ROPE_THETA = 64, 1e6
 GROUP, PROMPT, BUDGET, ROWS = 8, 64, 128, 32
-GROUPS = {"uniform": 8, "skewed": 32}
+GROUPS = {"uniform": 16, "skewed": 64}
 REPOSITORY = Path(__file__).parents[1]
 
 

@@ -39,9 +39,11 @@ from jaxgrpo.device.objective.presets import PRESETS, resolve_objective
 from jaxgrpo.device.records import TrainState
 from jaxgrpo.device.sampling.keys import PURPOSE_ADAPTERS
 from jaxgrpo.device.update import UpdateSettings
+from jaxgrpo.engine import Engine
 from jaxgrpo.host.records import Problem
 from jaxgrpo.policy import Policy
-from jaxgrpo.problems.datasets import load_problems
+from jaxgrpo.problems.datasets import load_problems, load_splits
+from jaxgrpo.update_shape import update_shape
 from jaxgrpo.weights import save_checkpoint
 
 
@@ -104,7 +106,6 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
     _check_decoupled(o, advantages)
     return UpdateSettings(
         objective=resolve_objective(o.preset, **parts),
-        weights_R=tuple(reward.weight for reward in config.rewards.values()),
         num_tokens=policy.num_tokens,
         combine=o.combine,
         ddof=o.ddof,
@@ -116,6 +117,7 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         ref_sync_steps=o.ref_sync_steps,
         ref_mixup=o.ref_mixup,
         logprob_chunk=o.logprob_chunk,
+        has_stored_rows=update_shape(config).has_stored_rows,
         forward=policy.forward,
         scale=advantages["scale"],
         baseline=advantages["baseline"],
@@ -142,18 +144,40 @@ def problems_of(
     report: Callable[[int, int], None] | None = None,
 ) -> Sequence[Problem]:
     """A split of the configured data set; its first `limit` problems, 0 for all."""
-    problems = load_problems(
-        data.dataset,
-        split,
-        cache_dir=Path(data.cache_dir),
-        seed=data.seed,
-        num_train=data.num_train,
-        num_validation=data.num_validation,
-        num_test=data.num_test,
-        build_workers=data.build_workers,
-        report=report,
-    )
+    problems = load_problems(data, split, report=report)
     return problems[:limit] if limit else problems
+
+
+def validation_problems(config: Config) -> Sequence[Problem]:
+    """What is measured during training; nothing if a set without such a split is not.
+
+    Args:
+      config: Of the run.
+
+    Raises:
+      ValueError: The data set has no such split, and something is measured on it.
+    """
+    limit = config.evaluation.num_validation_problems
+    is_used = config.evaluation.every_steps or config.temperature.calibration_problems
+    if not is_used and "validation" not in load_splits(config.data):
+        return ()
+    return problems_of(config.data, "validation", limit=limit)
+
+
+def expected_programs(engine: Engine) -> dict[str, int]:
+    """How many programs each function of a step may have.
+
+    Args:
+      engine: Draws the completions.
+    """
+    num_widths = len(engine.settings.prompt_widths)
+    return {
+        "prefill": num_widths,
+        "insert": num_widths,
+        "decode_segment": engine.settings.num_segment_programs,
+        "update": 2,  # with and without a gather of prompts
+        "intrinsic_rewards": 2,  # likewise
+    }
 
 
 def initial_state(

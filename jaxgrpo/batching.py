@@ -1,7 +1,8 @@
 """Between the machines: records of the host to arrays of the device, and back."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 from jaxgrpo.device.records import FINISH_REASONS, Prompts, Rollouts, Scored
 from jaxgrpo.device.sampling.keys import row_keys
 from jaxgrpo.host.prompts import stable_hash
-from jaxgrpo.host.records import Group, Problem, Prompt
+from jaxgrpo.host.records import Completion, Group, Problem, Prompt, Score
 
 
 def prompt_arrays(
@@ -104,6 +105,8 @@ def update_arrays(
     num_rows: int,
     num_positions: int,
     num_columns: int,
+    has_factors: bool = False,
+    has_focus: bool = False,
 ) -> tuple[Prompts, Rollouts, Scored]:
     """Scored groups as the arrays of an update, rows ordered by prompt.
 
@@ -119,82 +122,146 @@ def update_arrays(
       num_rows: B, at least the completions of the groups.
       num_positions: S.
       num_columns: T.
+      has_factors: Whether to pass the factors of advantages on, as credit.
+      has_focus: Whether to pass on which tokens the blame falls on.
 
     Returns:
       Prompts, rollouts and rewards; rows that only pad have `is_real_B` False.
     """
     prompts = [prompt for group in groups for prompt in group.prompts]
-    place_of = rows_of_completions(groups)
-    prompt_index_of = _prompt_indices(groups)
-    assert len(place_of) <= num_rows, f"{len(place_of)} completions, {num_rows} rows"
+    rows = rows_of_completions(groups)
+    assert len(rows) <= num_rows, f"{len(rows)} completions, {num_rows} rows"
     assert len(prompts) <= num_prompts, f"{len(prompts)} prompts for {num_prompts}"
+    arrays = prompt_arrays(
+        prompts, num_prompts=num_prompts, num_positions=num_positions
+    )
+    rollouts = _rollouts(
+        groups, rows, num_prompts=num_prompts, num_rows=num_rows,
+        num_columns=num_columns, key_of=partial(row_keys, seed, purpose, step),
+    )  # fmt: skip
+    credit_BT = _factors(groups, rows, (num_rows, num_columns), has_factors)
+    scored = Scored(
+        rewards_BR=_rewards(groups, rows, reward_names, num_rows),
+        credit_BT=credit_BT,
+        focus_B2=_focus(groups, rows, num_rows) if has_focus else None,
+    )
+    return arrays, rollouts, scored
+
+
+def _rollouts(
+    groups: Sequence[Group],
+    rows: np.ndarray,
+    *,
+    num_prompts: int,
+    num_rows: int,
+    num_columns: int,
+    key_of: Callable[..., jax.Array],
+) -> Rollouts:
+    """What was sampled; rows that only pad belong to the last prompt and group."""
     completion_BT = np.zeros((num_rows, num_columns), np.int32)
     logprobs_BT = np.zeros((num_rows, num_columns), np.float32)
-    lengths_B, finish_B, policy_step_B, draw_B, sample_B, constraint_id_B = (
-        np.zeros((num_rows,), np.int32) for _ in range(6)
+    lengths_B, finish_B, policy_step_B, draw_B, sample_B, constraint_id_B, budget_B = (
+        np.zeros((num_rows,), np.int32) for _ in range(7)
     )
     prompt_index_B = np.full((num_rows,), num_prompts - 1, np.int32)
+    prompt_index_B[rows] = _prompt_indices(groups)
     group_id_B = np.full((num_rows,), num_rows - 1, np.int32)
     hash_B2 = np.zeros((num_rows, 2), np.uint32)
-    rewards_BR = np.zeros((num_rows, len(reward_names)), np.float32)
     members = [
-        (number, completion, score)
+        (number, completion)
         for number, group in enumerate(groups)
-        for completion, score in zip(group.completions, group.scores, strict=True)
+        for completion in group.completions
     ]
-    for index, (number, completion, score) in enumerate(members):
-        row, length = place_of[index], len(completion.token_ids)
-        # One log-prob would be broadcast to all tokens, none is not zero.
-        assert len(completion.sampler_logprobs) == length, (
-            f"{len(completion.sampler_logprobs)} log-probs for {length} tokens of "
-            f"problem {completion.problem_id!r}"
-        )
+    for row, (number, completion) in zip(rows, members, strict=True):
+        _check_completion(completion)
+        length = len(completion.token_ids)
         completion_BT[row, :length] = completion.token_ids
         logprobs_BT[row, :length] = completion.sampler_logprobs
-        lengths_B[row] = length
+        lengths_B[row], budget_B[row] = length, completion.budget
         finish_B[row] = FINISH_REASONS.index(completion.finish_reason)
         policy_step_B[row] = completion.policy_step
         draw_B[row], sample_B[row] = completion.draw, completion.sample
         constraint_id_B[row] = completion.constraint_id
-        prompt_index_B[row], group_id_B[row] = prompt_index_of[index], number
+        group_id_B[row] = number
         hash_B2[row] = stable_hash(completion.problem_id)
-        rewards_BR[row] = [score.rewards[name] for name in reward_names]
-    arrays = prompt_arrays(
-        prompts, num_prompts=num_prompts, num_positions=num_positions
-    )
-    keys_B = row_keys(
-        seed, purpose, step, *map(jnp.asarray, (hash_B2, draw_B, sample_B))
-    )
-    rollouts = Rollouts(
+    return Rollouts(
         completion_BT=jnp.asarray(completion_BT),
         lengths_B=jnp.asarray(lengths_B),
+        budget_B=jnp.asarray(budget_B),
         sampler_logprobs_BT=jnp.asarray(logprobs_BT),
         finish_reason_B=jnp.asarray(finish_B),
         prompt_index_B=jnp.asarray(prompt_index_B),
         group_id_B=jnp.asarray(group_id_B),
-        row_key_B=keys_B,
+        row_key_B=key_of(*map(jnp.asarray, (hash_B2, draw_B, sample_B))),
         policy_step_B=jnp.asarray(policy_step_B),
         constraint_id_B=jnp.asarray(constraint_id_B),
         is_real_B=jnp.arange(num_rows) < len(members),
-        kept_BTk=_kept_ids(groups, place_of, num_rows, num_columns),
+        kept_BTk=_kept_ids(groups, rows, num_rows, num_columns),
     )
-    return arrays, rollouts, Scored(jnp.asarray(rewards_BR), None)
+
+
+def _scores_in(groups: Sequence[Group]) -> list[Score]:
+    """Of all completions; every one has a score."""
+    for group in groups:
+        assert len(group.scores) == len(group.completions), group.problem.id
+    return [score for group in groups for score in group.scores]
+
+
+def _rewards(
+    groups: Sequence[Group], rows: np.ndarray, names: Sequence[str], num_rows: int
+) -> jax.Array:
+    rewards_BR = np.zeros((num_rows, len(names)), np.float32)
+    for row, score in zip(rows, _scores_in(groups), strict=True):
+        rewards_BR[row] = [score.rewards[name] for name in names]
+    return jnp.asarray(rewards_BR)
+
+
+def _factors(
+    groups: Sequence[Group], rows: np.ndarray, shape: tuple[int, int], has_factors: bool
+) -> jax.Array | None:
+    """Factors of the advantages as credit, [B, T]."""
+    factor_B = np.ones(shape[0], np.float32)
+    factor_B[rows] = [score.advantage_factor for score in _scores_in(groups)]
+    if not has_factors:
+        assert (factor_B == 1.0).all(), "factors of advantages would be lost"
+        return None
+    return jnp.broadcast_to(factor_B[:, None], shape)
+
+
+def _focus(groups: Sequence[Group], rows: np.ndarray, num_rows: int) -> jax.Array:
+    """Tokens that the blame falls on, [B, 2]; equal ends for none."""
+    focus_B2 = np.zeros((num_rows, 2), np.int32)
+    for row, score in zip(rows, _scores_in(groups), strict=True):
+        if score.blame is not None and score.blame.tokens is not None:
+            focus_B2[row] = score.blame.tokens
+    return jnp.asarray(focus_B2)
+
+
+def _check_completion(completion: Completion) -> None:
+    number, length = len(completion.sampler_logprobs), len(completion.token_ids)
+    # One log-prob would be broadcast to all tokens, none is not zero.
+    assert number == length, (
+        f"{number} log-probs for {length} tokens of problem {completion.problem_id!r}"
+    )
+    assert completion.budget or not completion.constraint_id, (
+        f"a completion of problem {completion.problem_id!r} was drawn under a "
+        "constraint, but its budget is not known"
+    )
 
 
 def _kept_ids(
     groups: Sequence[Group], place_of: np.ndarray, num_rows: int, num_columns: int
 ) -> jax.Array | None:
     """The ids that tokens were drawn from, [B, T, k]; None without truncation."""
-    kept = [c.kept_ids for group in groups for c in group.completions]
-    if all(ids_Tk is None for ids_Tk in kept):
+    completions = [c for group in groups for c in group.completions]
+    kept = [c.kept_ids for c in completions if c.kept_ids is not None]
+    if not kept:
         return None
-    truncated = [ids_Tk for ids_Tk in kept if ids_Tk is not None]
-    widths = {ids_Tk.shape[1] for ids_Tk in truncated}
-    assert len(truncated) == len(kept) and len(widths) == 1, (
-        f"completions truncated to different numbers: {sorted(widths)}, and "
-        f"{len(kept) - len(truncated)} not at all"
+    widths = {ids_Tk.shape[1] for ids_Tk in kept}
+    assert len(kept) == len(completions) and len(widths) == 1, (
+        f"{len(kept)} of {len(completions)} completions are truncated, to {widths} ids"
     )
     kept_BTk = np.zeros((num_rows, num_columns, widths.pop()), np.int32)
-    for row, ids_Tk in zip(place_of, truncated, strict=True):
+    for row, ids_Tk in zip(place_of, kept, strict=True):
         kept_BTk[row, : len(ids_Tk)] = ids_Tk
     return jnp.asarray(kept_BTk)

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 import jaxgrpo
+from jaxgrpo import cli_data, cli_reward, cli_score
 from jaxgrpo.cli_errors import EXIT_STOPPED, one_line_errors
 from jaxgrpo.process import prepare_process
 
@@ -19,6 +20,9 @@ app = typer.Typer(
     help="A JAX-native GRPO trainer for code.",
     epilog="Start with: jaxgrpo train quickstart",
 )
+
+
+app.add_typer(cli_data.app, name="data")
 
 
 class CommandWithFields(TyperCommand):
@@ -138,22 +142,46 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN_OR_CHECKPOINT",
+            help="Measure this one too, on the same problems, and compare.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Also write the result as JSON.", show_default=False
         ),
     ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help="Also write the tables as Markdown.",
+            show_default=False,
+        ),
+    ] = None,
+    keep: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where all generations are kept.")
+    ] = Path("evaluations"),
 ) -> None:
-    """Measure exact match, pass@k, dead groups and kinds of error of a checkpoint."""
-    with one_line_errors("Nothing was written."):
+    """Measure exact match, pass@k, majority@k and kinds of error, also by tag.
+
+    An evaluation that was interrupted goes on where it stopped.
+    """
+    again = " ".join(["jaxgrpo", *sys.argv[1:]])
+    with one_line_errors(f"To go on: {again}"):
         changes = list(overrides or [])
         if split:
             changes.append(f"evaluation.split={split}")
 
         from jaxgrpo.measure import measure
 
-        measure(source, changes, out)
+        measure(source, changes, against=against, out=out, table=table, keep=keep)
 
 
 @app.command()
@@ -211,49 +239,14 @@ def sample(
         _echo_pieces(pieces)
 
 
-@app.command()
-def score(
-    problems: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEMS.jsonl", help="One problem, with its tests, a line."
-        ),
-    ],
-    completions: Annotated[
-        Path,
-        typer.Argument(
-            metavar="COMPLETIONS.jsonl", help="Lines with problem_id and text."
-        ),
-    ],
-    overrides: Overrides = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write every verdict, as .jsonl or .parquet.",
-            show_default=False,
-        ),
-    ] = None,
-    trust_asserts: Annotated[
-        bool,
-        typer.Option(
-            "--trust-asserts",
-            help="Also run asserts that only work beside the program, which can forge "
-            "them.",
-        ),
-    ] = False,
-) -> None:
-    """Judge completions of problems: verdicts, kinds of error, pass rates by tag."""
-    with one_line_errors("Verdicts up to here are written, if --out is JSON Lines."):
-        from jaxgrpo.score import score as judge_files
-
-        judge_files(
-            problems,
-            completions,
-            overrides or [],
-            out=out,
-            trusts_asserts=trust_asserts,
-        )
+app.command()(cli_score.score)
+app.command(
+    epilog="Example: jaxgrpo train-reward runs/mini_programs reward "
+    "--model builtin:mini_programs_base --learning-rate 3e-4"
+)(cli_reward.train_reward)
+app.command(
+    epilog="Example: jaxgrpo rank reward evaluations/builtin-mini_programs_base-..."
+)(cli_reward.rank)
 
 
 @app.command(epilog="Example: jaxgrpo export runs/quickstart exported --dtype bfloat16")
@@ -420,13 +413,18 @@ def _prompt_text(prompt: str | None, file: Path | None) -> str:
     if file is not None:
         try:
             return file.read_text(encoding="utf-8")
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise ValueError(
-                f"{file}: cannot be read ({error.strerror}). Give a text file."
+                f"{file}: cannot be read as UTF-8 text ({error}). Give a text file."
             ) from None
     if sys.stdin.isatty():
         raise ValueError("no prompt. Give it as an argument, by --file, or by a pipe.")
-    return sys.stdin.read()
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"standard input is not UTF-8 text ({error}). Give a text."
+        ) from None
 
 
 if __name__ == "__main__":

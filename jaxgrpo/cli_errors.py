@@ -21,6 +21,8 @@ def one_line_errors(after_interrupt: str) -> Iterator[None]:
     """
     try:
         yield
+    except typer.Exit:  # which is a RuntimeError
+        raise
     except KeyboardInterrupt:
         typer.echo(f"jaxgrpo: interrupted. {after_interrupt}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None

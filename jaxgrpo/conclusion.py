@@ -1,28 +1,26 @@
 """What stands before and after the loop: evaluations, the summary, the pictures."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
 
-from jaxgrpo.assembly import problems_of
 from jaxgrpo.config import Config
 from jaxgrpo.console import Console
-from jaxgrpo.device.model.decoder import Weights
-from jaxgrpo.evaluate import Evaluation, evaluate
+from jaxgrpo.evaluation.outcomes import Evaluation
 from jaxgrpo.host.sandbox import probe
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.metrics_log import MetricLog
 from jaxgrpo.policy import Policy
 from jaxgrpo.report.curves import write_curves
 from jaxgrpo.report.evaluation_chart import write_evaluation
-from jaxgrpo.run_folder import RunFolder, environment, write_whole
+from jaxgrpo.run_folder import RunFolder, environment
+
+TAIL_TITLE = "The tail: problems whose greedy answer was wrong before"
 
 
 def say_setting(
-    policy: Policy, scorer: Scorer, log: MetricLog, console: Console
+    config: Config, policy: Policy, scorer: Scorer, log: MetricLog, console: Console
 ) -> None:
     """Says what the run computes with, and what is reduced on this machine."""
     devices = jax.devices()
@@ -34,55 +32,10 @@ def say_setting(
     )
     for missing in sandbox.missing:
         console.note(f"sandbox reduced: {missing}")
-
-
-def kept_evaluation(
-    folder: Path,
-    name: str,
-    params: Weights,
-    policy: Policy,
-    scorer: Scorer,
-    config: Config,
-    console: Console,
-    *,
-    step: int,
-) -> Evaluation:
-    """The evaluation of a name: read from the run folder, or measured and kept there.
-
-    Args:
-      folder: Of the run; the file is `evaluation_NAME.json`.
-      name: `before`, `after` or `reference`.
-      params: Weights to measure.
-      policy: The model.
-      scorer: Judges.
-      config: Of the run.
-      console: Shows progress and result.
-      step: Updates made. A kept evaluation of another step is measured anew.
-    """
-    path = folder / f"evaluation_{name}.json"
-    if path.exists() and name != "reference":  # which may be another one by now
-        kept = json.loads(path.read_text())
-        if kept["step"] == step:
-            return kept["evaluation"]
-    e = config.evaluation
-    result = evaluate(
-        params,
-        policy,
-        problems_of(config.data, e.split, limit=e.num_problems),
-        scorer,
-        config,
-        step=step,
-        with_samples=True,
-        report=console.counter(f"evaluating {name}"),
-    )
-    kept = {"step": step, "evaluation": result}
-    write_whole(path, json.dumps(kept, indent=2) + "\n")
-    exact = result["exact_match"]
-    console.note(
-        f"{name}: exact match {exact['value']:.3f} (se {exact['se']:.3f}) on "
-        f"{result['num_problems']} {e.split} problems."
-    )
-    return result
+    for note in policy.notes:
+        console.note(note)
+    if config.sampling.stages:
+        console.note(config.sampling.stages_text())
 
 
 def conclude(
@@ -90,6 +43,7 @@ def conclude(
     config: Config,
     console: Console,
     evaluations: Mapping[str, Evaluation],
+    tails: Mapping[str, Evaluation],
     summary: Mapping[str, Any],
 ) -> None:
     """Writes table, pictures and summary; from then on the run is finished.
@@ -99,14 +53,18 @@ def conclude(
       config: Of the run.
       console: Shows the table.
       evaluations: Before, after, and the reference's where one is configured.
+      tails: The same on the tail; empty where there is none.
       summary: Counters and settings to keep beside them.
     """
-    table = console.table(evaluations, title=f"{config.evaluation.split} split")
-    (folder.path / "evaluation.md").write_text(table + "\n")
+    page = console.table(evaluations, title=f"{config.evaluation.split} split") + "\n"
+    if tails:
+        page += f"{TAIL_TITLE}\n\n{console.table(tails, title=TAIL_TITLE)}\n"
+    (folder.path / "evaluation.md").write_text(page)
     write_curves(folder.path)
     write_evaluation(folder.path, evaluations)
     where = environment([str(device) for device in jax.devices()])
-    folder.write_summary({**evaluations, **summary, **where})
+    on_tail = {"tail": tails} if tails else {}
+    folder.write_summary({**evaluations, **on_tail, **summary, **where})
     wall_s = summary["wall_s"]
     console.note(f"finished in {wall_s:.0f} s; everything is in {folder.path}.")
 
@@ -120,3 +78,5 @@ def say_finished(folder: RunFolder, console: Console) -> None:
         "run.num_steps to go on, or choose another folder with --run DIR."
     )
     console.table({name: summary[name] for name in names})
+    if "tail" in summary:
+        console.table(summary["tail"], title=TAIL_TITLE)

@@ -5,8 +5,13 @@ refused here, once, in one line that names the field, the value and what to chan
 Loading and command-line overrides live in `config_loading.py`.
 """
 
-from pydantic import Field, model_validator
+from typing import Any
 
+from pydantic import Field, field_validator, model_validator
+
+from jaxgrpo.config_credit import CreditConfig, check_credit
+from jaxgrpo.config_data import DataConfig
+from jaxgrpo.config_guard import GuardConfig, check_guard
 from jaxgrpo.config_learning import (
     LoraConfig,
     ObjectiveConfig,
@@ -14,17 +19,30 @@ from jaxgrpo.config_learning import (
     SupervisedConfig,
     SupervisedStage,
 )
+from jaxgrpo.config_methods import (
+    CurriculumConfig,
+    DynamicSamplingConfig,
+    ReplayConfig,
+    ScaffoldConfig,
+    TemperatureConfig,
+    TruncationMaskConfig,
+    check_methods,
+)
+from jaxgrpo.config_rewards import (
+    AnyReward,
+    RewardConfig,
+    check_rewards,
+    check_rewards_apply,
+    with_kinds,
+)
+from jaxgrpo.config_sampling import PromptConfig, SamplingConfig
 from jaxgrpo.config_tables import (
     CheckpointConfig,
-    DataConfig,
     EvaluationConfig,
     LogConfig,
     MeshConfig,
     ModelConfig,
-    PromptConfig,
-    RewardConfig,
     RunConfig,
-    SamplingConfig,
     SandboxConfig,
     ScorerConfig,
     Table,
@@ -34,8 +52,12 @@ from jaxgrpo.device.cuts import legal_microbatches
 __all__ = [
     "CheckpointConfig",
     "Config",
+    "CreditConfig",
+    "CurriculumConfig",
     "DataConfig",
+    "DynamicSamplingConfig",
     "EvaluationConfig",
+    "GuardConfig",
     "LogConfig",
     "LoraConfig",
     "MeshConfig",
@@ -43,14 +65,18 @@ __all__ = [
     "ObjectiveConfig",
     "OptimizerConfig",
     "PromptConfig",
+    "ReplayConfig",
     "RewardConfig",
     "RunConfig",
     "SamplingConfig",
     "SandboxConfig",
+    "ScaffoldConfig",
     "ScorerConfig",
     "SupervisedConfig",
     "SupervisedStage",
     "Table",
+    "TemperatureConfig",
+    "TruncationMaskConfig",
 ]
 
 
@@ -63,8 +89,16 @@ class Config(Table):
     prompt: PromptConfig = PromptConfig()
     sampling: SamplingConfig = SamplingConfig()
     scorer: ScorerConfig = ScorerConfig()
-    rewards: dict[str, RewardConfig] = Field(default_factory=dict)
+    rewards: dict[str, AnyReward] = Field(default_factory=dict)
     """Rewards by name: `[rewards.exact]`."""
+    guard: GuardConfig = GuardConfig()
+    curriculum: CurriculumConfig = CurriculumConfig()
+    scaffold: ScaffoldConfig = ScaffoldConfig()
+    dynamic_sampling: DynamicSamplingConfig = DynamicSamplingConfig()
+    replay: ReplayConfig = ReplayConfig()
+    truncation_mask: TruncationMaskConfig = TruncationMaskConfig()
+    temperature: TemperatureConfig = TemperatureConfig()
+    credit: CreditConfig = CreditConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     lora: LoraConfig = LoraConfig()
@@ -74,6 +108,11 @@ class Config(Table):
     log: LogConfig = LogConfig()
     supervised: SupervisedConfig = SupervisedConfig()
 
+    @field_validator("rewards", mode="before")
+    @classmethod
+    def _kinds_of_rewards(cls, rewards: Any) -> Any:
+        return with_kinds(rewards) if isinstance(rewards, dict) else rewards
+
     @model_validator(mode="after")
     def _parts_fit(self) -> "Config":
         _check_batch_arithmetic(self)
@@ -82,6 +121,10 @@ class Config(Table):
         _check_mode(self)
         _check_warmup(self)
         _check_cache(self)
+        check_methods(self)
+        check_guard(self)
+        check_credit(self)
+        _check_answer_can_be_written(self)
         _check_nothing_is_idle(self)
         return self
 
@@ -89,6 +132,14 @@ class Config(Table):
     def batch_size(self) -> int:
         """B: rows of a step."""
         return self.sampling.problems_per_step * self.sampling.group_size
+
+    @property
+    def drawn_problems(self) -> tuple[str, int]:
+        """The field that says how many problems are drawn at a time, and its value."""
+        if self.run.mode == "supervised":
+            number = self.supervised.problems_per_batch
+            return "supervised.problems_per_batch", number
+        return "sampling.problems_per_step", self.sampling.problems_per_step
 
     @property
     def num_updates(self) -> int:
@@ -148,24 +199,17 @@ def check_cuts(config: Config, num_shards: int) -> None:
 
 def _check_problem_counts(config: Config) -> None:
     """Refuses to draw more problems from a split than it holds."""
-    if config.run.mode == "supervised":
-        drawn, name = (
-            config.supervised.problems_per_batch,
-            "supervised.problems_per_batch",
-        )
-    else:
-        drawn, name = config.sampling.problems_per_step, "sampling.problems_per_step"
     evaluation = config.evaluation
     wanted = [
-        (name, drawn, config.data.split),
+        (*config.drawn_problems, config.data.split),
         ("evaluation.num_problems", evaluation.num_problems, evaluation.split),
     ]
     if evaluation.every_steps:
         number = evaluation.num_validation_problems
         wanted.append(("evaluation.num_validation_problems", number, "validation"))
     for name, number, split in wanted:
-        available = getattr(config.data, f"num_{split}")
-        if number > available:
+        available = config.data.limit_of(split)
+        if available and number > available:
             raise ValueError(
                 f"{name} {number} is more than data.num_{split} {available}, all the "
                 f"problems there are. Lower {name} or raise data.num_{split}."
@@ -193,11 +237,13 @@ def _check_mode(config: Config) -> None:
             "no reward is configured. Add a table such as [rewards.exact] with "
             "weight = 1.0."
         )
-    if mode == "grpo" and all(r.weight == 0.0 for r in config.rewards.values()):
-        raise ValueError(
-            f"every reward ({', '.join(config.rewards)}) has weight 0, so nothing "
-            "would be learnt. Set one rewards.<name>.weight to another value."
+    if mode == "grpo":
+        check_rewards(
+            config.rewards,
+            num_steps=config.run.num_steps,
+            deadline_s=config.scorer.deadline_s,
         )
+        check_rewards_apply(config)
     if mode == "grpo" and stages:
         raise ValueError(
             f"run.mode is 'grpo' and supervised.stages has {len(stages)} stages that "
@@ -232,15 +278,37 @@ def _check_cache(config: Config) -> None:
         )
 
 
+def _check_answer_can_be_written(config: Config) -> None:
+    scorer, stop = config.scorer, config.sampling.stop
+    if "markers" not in (scorer.extraction, scorer.literal_extraction):
+        return
+    for text in stop:
+        if text in scorer.answer_opening:
+            raise ValueError(
+                f"sampling.stop {text!r} ends completions at scorer.answer_opening "
+                f"{scorer.answer_opening!r}, before any answer. Stop at "
+                f"scorer.answer_closing {scorer.answer_closing!r} instead."
+            )
+
+
 _GRPO_ONLY = (
     "run.num_steps",
     "sampling.problems_per_step",
     "sampling.group_size",
     "sampling.temperature",
+    "sampling.stages",
     "sampling.slots",
     "sampling.rows_per_problem",
     "sampling.cache_dtype",
+    "dynamic_sampling.max_tries",
+    "curriculum.order",
+    "replay.method",
+    "scaffold.tiers",
+    "truncation_mask.probability",
+    "temperature.then",
+    "credit.method",
     "evaluation.reference",
+    "evaluation.tail_problems",
     *(
         f"objective.{name}"
         for name in ObjectiveConfig.model_fields
@@ -265,6 +333,9 @@ def _check_nothing_is_idle(config: Config) -> None:
     if not config.evaluation.every_steps:
         names = ("evaluation.num_validation_problems",)
         _refuse_changed(config, names, "evaluation.every_steps is 0")
+    if "markers" not in (config.scorer.extraction, config.scorer.literal_extraction):
+        names = ("scorer.answer_opening", "scorer.answer_closing")
+        _refuse_changed(config, names, "no extraction of scorer is 'markers'")
     if not config.lora.rank:
         names = ("lora.alpha", "lora.targets")
         _refuse_changed(config, names, "lora.rank is 0")

@@ -3,11 +3,11 @@
 One source for `jaxgrpo train --help` and for the messages of wrong configurations.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from jaxgrpo.config import Config
+from jaxgrpo.config import Config, RewardConfig
 from jaxgrpo.config_toml import toml_value
 
 REWARD_PLACEHOLDER = "NAME"
@@ -26,6 +26,8 @@ class ConfigField:
     default: str
     """The default as TOML; empty for a field that must be given."""
     meaning: str
+    kind: str = ""
+    """Of the rewards that have it; empty where all do, and in all other tables."""
 
     @property
     def name(self) -> str:
@@ -57,14 +59,28 @@ def table_meanings() -> dict[str, str]:
     return {name: _one_line(node_at(name.split("."))["description"]) for name in names}
 
 
+def kind_meanings() -> dict[str, str]:
+    """Returns what each kind of reward is, by its name."""
+    kinds = _kinds(node_at(["rewards", REWARD_PLACEHOLDER]))
+    return {kind: _one_line(_resolved(n)["description"]) for kind, n in kinds.items()}
+
+
+@cache
+def _any_reward() -> dict[str, Any]:
+    """The part of the schema that the tables of all rewards share."""
+    return RewardConfig.model_json_schema()
+
+
 def node_at(path: list[str | int] | list[str]) -> dict[str, Any]:
     """Returns the part of the schema that describes a path.
 
     Reward names and list positions are free; the walk ends early at a leaf, so that a
-    path inside a value describes the value.
+    path inside a value describes the value. Below the name of a reward stands its kind,
+    or what all kinds have.
 
     Args:
-      path: Keys from the top, such as `["scorer", "sandbox", "cpu_s"]`.
+      path: Keys from the top, such as `["scorer", "sandbox", "cpu_s"]` or
+        `["rewards", "mine", "function", "timeout_s"]`.
     """
     node = config_schema()
     for key in path:
@@ -95,6 +111,8 @@ def expected_text(node: dict[str, Any]) -> str:
         return " | ".join(toml_value(choice) for choice in node["enum"])
     if "const" in node:
         return toml_value(node["const"])
+    if isinstance(node.get("additionalProperties"), dict) and _below(node) is None:
+        return f"table of {expected_text(node['additionalProperties'])}"
     kind = node.get("type", "object")
     if kind == "array":
         return f"list of {expected_text(_resolved(node['items']))}"
@@ -129,7 +147,9 @@ def _fields_below(table: str, schema: dict[str, Any]) -> list[ConfigField]:
         name = {"*": REWARD_PLACEHOLDER}.get(key, key)
         path = f"{table}.{name}" if table else name
         items = _resolved(node.get("items", {}))
-        if _below(node) is not None and node.get("type") != "array":
+        if "discriminator" in node:
+            tables += _reward_fields(path, node)
+        elif _below(node) is not None and node.get("type") != "array":
             tables += _fields_below(path, node)
         elif "properties" in items:
             tables += _fields_below(f"{path}.{STAGE_PLACEHOLDER}", items)
@@ -146,18 +166,43 @@ def _fields_below(table: str, schema: dict[str, Any]) -> list[ConfigField]:
     return fields + tables
 
 
+def _reward_fields(path: str, union: dict[str, Any]) -> list[ConfigField]:
+    """Returns what all rewards have, then what each kind adds."""
+    shared = RewardConfig.model_fields
+    own = [
+        replace(field, kind=kind)
+        for kind, node in _kinds(union).items()
+        for field in _fields_below(path, _resolved(node))
+        if field.table == path and field.key not in shared
+    ]
+    return _fields_below(path, _any_reward()) + own
+
+
+def _kinds(node: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tables that a field of several kinds may hold, by kind."""
+    mapping = node.get("discriminator", {}).get("mapping", {})
+    return {kind: {"$ref": reference} for kind, reference in mapping.items()}
+
+
 def _below(node: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the parts of a table or list; None for a leaf. `*` stands for any key."""
+    if "discriminator" in node:
+        return _any_reward()["properties"] | _kinds(node)
     if "properties" in node:
         return node["properties"]
-    if isinstance(node.get("additionalProperties"), dict):
-        return {"*": node["additionalProperties"]}
+    values = node.get("additionalProperties")
+    if isinstance(values, dict):
+        # Free keys with plain values are one field, like a list.
+        is_of_tables = "$ref" in values or "discriminator" in values
+        return {"*": values} if is_of_tables else None
     if node.get("type") == "array":
         return {"*": node["items"]}
     return None
 
 
 def _resolved(node: dict[str, Any]) -> dict[str, Any]:
+    if "discriminator" in node:
+        return node | {"description": _any_reward()["description"]}
     if "$ref" not in node:
         return node
     return config_schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]

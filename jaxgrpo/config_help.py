@@ -3,14 +3,17 @@
 import textwrap
 
 from jaxgrpo.config_fields import (
+    REWARD_PLACEHOLDER,
     STAGE_PLACEHOLDER,
     ConfigField,
     config_fields,
+    kind_meanings,
     table_meanings,
 )
 
 WIDTH = 80
 INDENT = "      "
+REWARD_TABLE = f"rewards.{REWARD_PLACEHOLDER}"
 
 
 def fields_help() -> str:
@@ -22,9 +25,22 @@ def fields_help() -> str:
     for table, meaning in table_meanings().items():
         lines += ["", *_wrapped(f"{_heading(table)}  {meaning}", "  ")]
         for field in config_fields():
-            if field.table == table:
+            if field.table == table and not field.kind:
                 lines += _field_lines(field)
+        if table == REWARD_TABLE:
+            lines += _kind_lines()
     return "\n".join(lines)
+
+
+def _kind_lines() -> list[str]:
+    """The kinds of rewards, each with the fields that only it has."""
+    lines = ["", "  Kinds of rewards, and what each is told in its table besides:"]
+    for kind, meaning in kind_meanings().items():
+        lines += _wrapped(f"  {kind}: {meaning}", INDENT)
+        for field in config_fields():
+            if field.kind == kind:
+                lines += _field_lines(field, margin="    ")
+    return lines
 
 
 def _heading(table: str) -> str:
@@ -34,10 +50,11 @@ def _heading(table: str) -> str:
     return f"[[{name}]] (on the command line {table}, {name}.1, ...)"
 
 
-def _field_lines(field: ConfigField) -> list[str]:
+def _field_lines(field: ConfigField, margin: str = "") -> list[str]:
     default = f"= {field.default}" if field.default else "(required)"
-    head = f"  {field.key} {default}    {field.expected}"
-    return [*_wrapped(head, INDENT), *_wrapped(INDENT + field.meaning, INDENT)]
+    head = f"{margin}  {field.key} {default}    {field.expected}"
+    indent = margin + INDENT
+    return [*_wrapped(head, indent), *_wrapped(indent + field.meaning, indent)]
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -215,20 +215,22 @@ class SupervisedStage(Table):
     """Folder under RUN/export that receives the checkpoint."""
     num_steps: PositiveInt
     """Updates of this phase."""
-    notation: Literal["clean", "mixed"] = "clean"
-    """How answers are written: as `repr` does, or as a model full of habits would."""
-    mixed_share: Fraction = 0.0
-    """Share of targets in a foreign notation (`mixed` only)."""
+    targets: str = "reference"
+    """What is imitated: the answers that the data set gives, or another style that it
+    offers. `output_prediction` has `mixed` (a foreign notation), `mini_programs` has
+    `varied` (comprehensions, prompts with hints) and `careless` (misreadings too)."""
+    share: Fraction = 0.0
+    """Share of the targets that such a style writes in its own way."""
     learning_rate_scale: PositiveFloat = 1.0
     """Factor on the optimiser's learning rates in this phase."""
 
     @model_validator(mode="after")
-    def _share_fits_notation(self) -> "SupervisedStage":
-        if (self.notation == "mixed") != (self.mixed_share > 0):
+    def _share_fits_targets(self) -> "SupervisedStage":
+        if (self.targets == "reference") != (self.share == 0):
             raise ValueError(
-                f"supervised.stages {self.name!r}: notation is {self.notation!r} and "
-                f"mixed_share is {self.mixed_share}. Set mixed_share above 0 with "
-                "notation = 'mixed', and only then."
+                f"supervised.stages {self.name!r}: targets is {self.targets!r} and "
+                f"share is {self.share}. Set share above 0 with targets other than "
+                "'reference', and only then."
             )
         return self
 

@@ -2,6 +2,7 @@
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,13 @@ def config_folder() -> Path:
 
 
 def shipped_configs() -> dict[str, Path]:
-    """Returns the shipped configurations by name, in alphabetic order."""
-    return {path.stem: path for path in sorted(config_folder().glob("*.toml"))}
+    """Returns the shipped configurations by name (`methods/scaffold`), sorted."""
+    folder = config_folder()
+    names = {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for path in folder.rglob("*.toml")
+    }
+    return dict(sorted(names.items()))
 
 
 def find_config(name_or_path: str) -> Path:
@@ -99,7 +105,6 @@ def _checked(
         config = Config.model_validate(data)
     except ValidationError as error:
         raise ConfigError(_first_problem(error, origin)) from None
-    _check_reward_names(config, origin)
     return config
 
 
@@ -208,11 +213,14 @@ def _first_problem(error: ValidationError, origin: Origin) -> str:
 
 def _problem_line(problem: Any, origin: Origin) -> str:
     path = _path_to_field(problem["loc"])
-    name = ".".join(map(str, path))
+    name = _shown_name(path)
     source = origin.of_field(name)
     value = problem["input"]
     if problem["type"] == "value_error":
-        return f"{origin.of_whole()}: {problem['ctx']['error']}"
+        head = f"{name}: " if path[:1] == ["rewards"] else ""
+        return f"{origin.of_whole()}: {head}{problem['ctx']['error']}"
+    if problem["type"] == "union_tag_invalid":
+        return f"{source}: {_unknown_reward(name, problem['ctx'])}"
     if problem["type"] == "extra_forbidden":
         return f"{source}: {name} = {_shown(value)}: {_unknown_key(path)}"
     if problem["type"] == "missing":
@@ -234,18 +242,30 @@ def _path_to_field(loc: tuple[str | int, ...]) -> list[str | int]:
     return path
 
 
+def _shown_name(path: list[str | int]) -> str:
+    """Returns the dotted name of a field, without the kind that pydantic puts in."""
+    is_in_reward = path[:1] == ["rewards"] and len(path) > 2
+    return ".".join(map(str, path[:2] + path[3:] if is_in_reward else path))
+
+
 def _unknown_key(path: list[str | int]) -> str:
     *table, key = path
     here = known_keys(table)
-    prefix = "".join(f"{part}." for part in table)
+    prefix = f"{_shown_name(table)}." if table else ""
     everywhere = {field.key: field.name for field in config_fields()}
     near = difflib.get_close_matches(str(key), here, n=1)
+    kinds = [field.kind for field in config_fields() if field.key == key and field.kind]
+    if table[:1] == ["rewards"] and kinds and not near:
+        return (
+            f"unknown key. It belongs to rewards of kind {' or '.join(kinds)}, and "
+            f"{_shown_name(table)} is of kind {table[2]}."
+        )
     near_elsewhere = difflib.get_close_matches(str(key), everywhere, n=1, cutoff=0.8)
     if near:
         return f"unknown key. Did you mean {prefix}{near[0]}?"
     if near_elsewhere:
         return f"unknown key. Did you mean {everywhere[near_elsewhere[0]]}?"
-    where = f"[{'.'.join(map(str, table))}] takes" if table else "The tables are"
+    where = f"[{_shown_name(table)}] takes" if table else "The tables are"
     return f"unknown key. {where} {', '.join(here)}."
 
 
@@ -272,17 +292,17 @@ def _how_to_set(path: list[str | int], name: str, value: Any) -> str:
     return f"Change {name}."
 
 
-def _check_reward_names(config: Config, origin: Origin) -> None:
-    known = list(reward_names())
-    for name in config.rewards:
-        if name in known:
-            continue
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean rewards.{near[0]}?" if near else "Choose another."
-        raise ConfigError(
-            f"{origin.of_field(f'rewards.{name}')}: rewards.{name}: no such reward. "
-            f"{hint} The rewards are {', '.join(known)}."
-        )
+def _unknown_reward(name: str, context: Mapping[str, str]) -> str:
+    """Returns what is wrong with a table whose kind does not exist."""
+    kind, known = context["tag"], reward_names()
+    near = difflib.get_close_matches(kind, known, n=1)
+    is_named = name != f"rewards.{kind}"
+    place, new = (f"{name}.kind = {kind!r}", "") if is_named else (name, "rewards.")
+    hint = f"Did you mean {new}{near[0]}?" if near else "Choose another."
+    return (
+        f"{place}: no such reward. {hint} The rewards are {', '.join(known)}; one of "
+        'your own has function = "FILE.py:NAME".'
+    )
 
 
 def _shown(value: Any) -> str:

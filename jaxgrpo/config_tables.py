@@ -84,124 +84,6 @@ class ModelConfig(Table):
         return self
 
 
-class DataConfig(Table):
-    """Which problems are trained on."""
-
-    dataset: Literal["output_prediction"] = "output_prediction"
-    """Name of the data set."""
-    split: Literal["train", "validation", "test"] = "train"
-    """Split that training draws from."""
-    cache_dir: str = "~/.cache/jaxgrpo"
-    """Folder for prepared data sets."""
-    seed: Seed = 0
-    """Seed of the generator of built-in data sets (not of the order of training)."""
-    num_train: PositiveInt = 20_000
-    """Problems to generate for the train split of a built-in data set."""
-    num_validation: PositiveInt = 512
-    """Problems to generate for the validation split."""
-    num_test: PositiveInt = 2_000
-    """Problems to generate for the test split."""
-    build_workers: NonNegativeInt = 0
-    """Processes that prepare the data set; 0 takes one per CPU core."""
-
-
-class PromptConfig(Table):
-    """How a problem becomes tokens."""
-
-    system: str = ""
-    """System message; empty for none."""
-    enable_thinking: bool = False
-    """Passed to the chat template; recorded with the run."""
-    max_prompt_tokens: PositiveInt = 96
-    """Longer prompts are dropped, with a count, never truncated. Also the width of the
-    prompt cache."""
-
-
-class SamplingConfig(Table):
-    """How completions are drawn during training."""
-
-    problems_per_step: PositiveInt = 64
-    """Q: problems in a step."""
-    group_size: Annotated[int, Field(ge=2)] = 8
-    """G: completions of each problem."""
-    temperature: PositiveFloat = 1.0
-    """Softmax temperature, of the sampler and of the trained log-probs alike."""
-    max_new_tokens: PositiveInt = 24
-    """T: token budget of a completion, the end-of-sequence token included."""
-    top_k: Annotated[int, Field(ge=0, le=256)] = 0
-    """Draw from the so many most likely tokens; 0 draws from all. The ids are kept with
-    the rollouts, and the trainer's log-probs are of the same renormalised policy."""
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Of those, draw from the fewest most likely whose probability reaches this."""
-    min_p: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    """Of those, draw from the ones at least this times as likely as the likeliest."""
-    stop: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
-    """Texts that end a completion, besides its end-of-sequence tokens. The text is cut
-    before them, the tokens after the one that completes them."""
-    constraint: str = ""
-    """Form that completions must have: `python_literal`, `json`, `regex:PATTERN` or
-    `choice:ONE|TWO`; empty for none. Tokens that leave it cannot be drawn."""
-    constraint_after: str = ""
-    """Text or special token after which that form begins; before it everything may be
-    written. Empty constrains the whole completion."""
-    constraint_until: str = ""
-    """Text that must follow the form before the completion ends."""
-    slots: NonNegativeInt = 0
-    """Problems in flight at a time; a problem that is complete makes room for the next.
-    0 takes all problems of a step."""
-    rows_per_problem: NonNegativeInt = 0
-    """Completions of a problem drawn at a time; one that ends makes room for the
-    problem's next. 0 draws all at once."""
-    segment_tokens: PositiveInt = 64
-    """Most tokens drawn in one dispatch, after which stop strings are looked for."""
-    cache_dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
-    """How keys and values are kept; `auto` as they are computed. `int8` halves the
-    memory and needs objective.correction, as it samples from another policy."""
-    gather_weights: bool = True
-    """Make weights that mesh.fsdp splits whole while sampling; false gathers a layer at
-    a time for every token: slow, but each device holds only its part."""
-
-    @model_validator(mode="after")
-    def _truncation_is_bounded(self) -> "SamplingConfig":
-        if (self.top_p < 1.0 or self.min_p > 0.0) and not self.top_k:
-            raise ValueError(
-                f"sampling.top_p is {self.top_p} and min_p {self.min_p}, but "
-                "sampling.top_k is 0: the ids kept for the trainer would have no "
-                "bound. Set sampling.top_k, to 64 for instance."
-            )
-        if self.top_k == 1:
-            raise ValueError(
-                "sampling.top_k is 1: all completions of a problem would be the same. "
-                "Set it to 0 or to 2 or more."
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _markers_mark_something(self) -> "SamplingConfig":
-        for name in ("constraint_after", "constraint_until"):
-            if getattr(self, name) and not self.constraint:
-                raise ValueError(
-                    f"sampling.{name} {getattr(self, name)!r} has no effect without "
-                    "sampling.constraint. Name a constraint or remove it."
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _rows_are_used(self) -> "SamplingConfig":
-        limits = {
-            "slots": ("problems_per_step", self.problems_per_step),
-            "rows_per_problem": ("group_size", self.group_size),
-        }
-        for name, (other, limit) in limits.items():
-            if getattr(self, name) > limit:
-                raise ValueError(
-                    f"sampling.{name} {getattr(self, name)} is more than "
-                    f"sampling.{other} {limit}, all there are. Lower it, or set it to "
-                    "0 to take all."
-                )
-        return self
-
-
 class SandboxConfig(Table):
     """How untrusted programs are confined and limited."""
 
@@ -259,9 +141,23 @@ class ScorerConfig(Table):
     """Worker processes; 0 takes one per CPU core, at most 8."""
     deadline_s: PositiveFloat = 120.0
     """A group that takes longer abstains as an infrastructure error."""
-    extraction: Literal["last_block", "one_block", "raw"] = "last_block"
+    extraction: Literal[
+        "last_block", "one_block", "raw", "after_thinking", "markers"
+    ] = "last_block"
     """How a program is found in a completion: the last fenced block of Python; the only
-    fenced block, which has to parse; or the whole text. Thinking is skipped."""
+    fenced block, which has to parse; all of it; all that follows `</think>`, which has
+    to be there; or what stands between two markers. Thinking is skipped."""
+    literal_extraction: Literal[
+        "whole", "after_thinking", "last_line", "last_block", "markers", "boxed"
+    ] = "whole"
+    """How a literal is found, where that is the answer: the whole text, thinking and
+    white space included; all that follows `</think>`; the last line; the last fenced
+    block; or what stands between two markers, or in LaTeX's box."""
+    answer_opening: NonEmptyText = "[ANSWER]"
+    """For `markers`: text after which the answer begins."""
+    answer_closing: str = "[/ANSWER]"
+    """For `markers`: text, or stop string, at which it ends; empty takes all to the
+    end of the completion."""
     stop_at_failure: bool = False
     """Leave out a program's tests after the first that it does not pass. Cheaper, where
     no reward counts the tests passed."""
@@ -279,13 +175,6 @@ class ScorerConfig(Table):
                 "would fail its group. Raise deadline_s or lower sandbox.wall_s."
             )
         return self
-
-
-class RewardConfig(Table):
-    """One reward, under its name."""
-
-    weight: float = 1.0
-    """Factor in the weighted sum; 0 computes and logs the reward without using it."""
 
 
 class MeshConfig(Table):
@@ -309,18 +198,28 @@ class EvaluationConfig(Table):
     samples_per_problem: PositiveInt = 8
     """Samples for pass@k and dead groups."""
     pass_at: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = (1, 4, 8)
-    """The k of pass@k; none above samples_per_problem."""
+    """The k of pass@k and majority@k; none above samples_per_problem."""
     temperature: PositiveFloat = 1.0
     """Of the samples; the greedy pass has none."""
     every_steps: NonNegativeInt = 0
     """Steps between greedy evaluations on the validation split; 0 for none."""
     num_validation_problems: PositiveInt = 512
     """Problems of the greedy evaluations during training."""
+    tail_problems: NonNegativeInt = 0
+    """Most problems of the tail: those whose greedy answer was wrong before training.
+    They are measured, with samples, together with the evaluations during training;
+    nothing learns from them. 0 for none."""
     batch_problems: PositiveInt = 64
     """Problems sampled per dispatch."""
     reference: str = ""
     """Checkpoint that is evaluated on the same problems, and shown beside the result
     (`builtin:NAME`); empty for none."""
+    rare_tag: PositiveInt = 20
+    """`jaxgrpo evaluate` pools the problems of tags that fewer have."""
+    confidence: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
+    """Of the intervals that `jaxgrpo evaluate` gives."""
+    resamples: Annotated[int, Field(ge=100)] = 2_000
+    """Bootstrap samples behind these intervals."""
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "EvaluationConfig":

@@ -10,11 +10,16 @@ from typing import IO, Any, Literal, Self
 from rich import box
 from rich.console import Console as RichConsole
 from rich.console import RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from jaxgrpo.report.evaluation_table import Evaluation, evaluation_table, markdown
+from jaxgrpo.report.evaluation_table import (
+    Evaluation,
+    TextTable,
+    evaluation_table,
+    markdown,
+)
 
 ConsoleMode = Literal["auto", "rich", "plain", "quiet"]
 
@@ -22,14 +27,16 @@ _SHOWN: tuple[tuple[str, Callable[[float], str]], ...] = (
     ("loss", lambda x: f"loss {x:.4f}"),
     ("reward", lambda x: f"reward {x:.3f}"),
     ("exact_match", lambda x: f"exact {100 * x:.1f} %"),
+    ("accuracy", lambda x: f"right order {100 * x:.0f} %"),
     ("eval/exact_match", lambda x: f"val {100 * x:.1f} %"),
+    ("eval/auc_within", lambda x: f"val AUC {x:.3f}"),
     ("frac_reward_zero_std", lambda x: f"dead {100 * x:.0f} %"),
     ("perf/tokens_per_s", lambda x: f"{x:,.0f} tok/s"),
     ("perf/trained_tokens_per_s", lambda x: f"{x:,.0f} tok/s"),
 )
 """Metrics of the status line, in order, and how each is written."""
 
-_KEPT = ("eval/exact_match",)
+_KEPT = ("eval/exact_match", "eval/auc_within")
 """Shown until the next value: they are measured in some steps only."""
 
 _ETA_STEPS = 20
@@ -98,7 +105,9 @@ class Console:
         if self._progress is None:
             return
         if self._training is None:
-            self._training = self._progress.add_task("step", total=self._num_steps)
+            self._training = self._progress.add_task(
+                "step", total=self._num_steps, rate=""
+            )
             self._progress.start()
         self._progress.status = status
         self._progress.update(self._training, completed=step)
@@ -119,13 +128,15 @@ class Console:
     def counter(self, title: str) -> Callable[[int, int], None]:
         """Returns a function of (done, total) that shows how far a long task is.
 
+        The total is 0 while it is not known.
+
         Args:
           title: What is being done, such as `evaluating`.
         """
         if self._progress is not None:
-            return _bar_counter(self._progress, title)
+            return _bar_counter(self._progress, title, self._clock)
         if self._mode == "plain":
-            return _line_counter(self._print, title)
+            return _line_counter(self._print, title, self._clock)
         return lambda done, total: None
 
     def table(self, evaluations: Mapping[str, Evaluation], title: str = "") -> str:
@@ -138,8 +149,19 @@ class Console:
         Returns:
           The table as Markdown.
         """
+        return self.text_table(evaluation_table(evaluations), title)
+
+    def text_table(self, table: TextTable, title: str = "") -> str:
+        """Shows a table, in every mode.
+
+        Args:
+          table: Of finished text.
+          title: Heading of the table.
+
+        Returns:
+          The table as Markdown.
+        """
         self.close()
-        table = evaluation_table(evaluations)
         text = markdown(table)
         if self._mode != "rich":
             self._print(f"{title}\n{text}" if title else text)
@@ -190,8 +212,9 @@ class _Bars(Progress):
     def __init__(self, console: RichConsole) -> None:
         self.status = ""
         super().__init__(
-            TextColumn("{task.description} {task.completed:.0f}/{task.total:.0f}"),
+            _Count(),
             BarColumn(bar_width=None),
+            TextColumn("{task.fields[rate]}"),
             console=console,
             auto_refresh=False,
             expand=True,
@@ -204,28 +227,73 @@ class _Bars(Progress):
             yield Text(self.status, no_wrap=True, overflow="ellipsis")
 
 
-def _bar_counter(progress: Progress, title: str) -> Callable[[int, int], None]:
-    task = progress.add_task(title, total=1, visible=False)
+class _Count(ProgressColumn):
+    """What is done, how much of it, and of how much if that is known."""
+
+    def render(self, task: Task) -> Text:
+        """Returns the text of a task."""
+        of_total = f"/{task.total:.0f}" if task.total else ""
+        return Text(f"{task.description} {task.completed:.0f}{of_total}")
+
+
+class _Rate:
+    """How fast a task goes, from the second call on."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._first: tuple[int, float] | None = None
+
+    def text(self, done: int, total: int) -> str:
+        """Returns things per second and the time left; nothing at first.
+
+        What was done before the first call, by another process, does not count.
+        """
+        now = self._clock()
+        if self._first is None:
+            self._first = (done, now)
+        first, begun = self._first
+        if done <= first or now <= begun:
+            return ""
+        rate = (done - first) / (now - begun)
+        left = f", {_duration((total - done) / rate)} left" if done < total else ""
+        return f"{rate:,.0f}/s{left}" if rate >= 10 else f"{rate:.2g}/s{left}"
+
+
+def _bar_counter(
+    progress: Progress, title: str, clock: Callable[[], float]
+) -> Callable[[int, int], None]:
+    task = progress.add_task(title, total=None, visible=False, rate="")
+    rate = _Rate(clock)
 
     def show(done: int, total: int) -> None:
         progress.start()
-        progress.update(task, completed=done, total=total, visible=done < total)
+        progress.update(
+            task,
+            completed=done,
+            total=total or None,
+            visible=not total or done < total,
+            rate=rate.text(done, total),
+        )
         progress.refresh()
 
     return show
 
 
 def _line_counter(
-    print_line: Callable[[str], Any], title: str
+    print_line: Callable[[str], Any], title: str, clock: Callable[[], float]
 ) -> Callable[[int, int], None]:
     shown = 0
+    rate = _Rate(clock)
 
     def show(done: int, total: int) -> None:
         nonlocal shown
-        quarters = 4 * done // max(total, 1)
-        if quarters > shown:
-            shown = quarters
-            print_line(f"{title}: {done}/{total}")
+        speed = rate.text(done, total)
+        # Quarters; doublings from 512 on where the total is not known.
+        level = 4 * done // total if total else max(done.bit_length() - 9, 0)
+        if level > shown:
+            shown = level
+            count = f"{done}/{total}" if total else f"{done}"
+            print_line(f"{title}: {count}" + (f", {speed}" if speed else ""))
 
     return show
 

@@ -57,6 +57,8 @@ class Request:
 class Sample:
     """One completion. Grows while it is drawn."""
 
+    budget: int
+    """Most tokens that it may have."""
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     """Nats, at the sampling temperature, among the tokens that could be drawn."""
@@ -247,13 +249,14 @@ class _Flight:
         )
 
     def _assign(self, slot: int, index: int, request: Request) -> None:
-        G, budgets = self._settings.group_size, request.budgets
+        s = self._settings
+        budgets = request.budgets or [s.max_new_tokens] * s.group_size
         self._slots.problem_hash_C2[slot] = request.problem_hash
         self._slots.draw_C[slot] = request.draw
-        self._slots.budget_CG[slot] = budgets or self._settings.max_new_tokens
+        self._slots.budget_CG[slot] = budgets
         self._slots.num_begun_C[slot] = 0
         self._slots.constraint_id_C[slot] = request.constraint_id
-        samples = [Sample() for _ in range(G)]
+        samples = [Sample(budget=budget) for budget in budgets]
         self.groups[slot] = SampledGroup(index=index, samples=samples)
 
     def decode(self) -> None:
@@ -298,7 +301,7 @@ class _Flight:
                     self._rows.is_live_B[row] = False
             elif sample.token_ids[-1] in self._settings.eos_ids:
                 sample.finish_reason = "eos"
-            elif len(sample.token_ids) == self._slots.budget_CG[slot, number]:
+            elif len(sample.token_ids) == sample.budget:
                 sample.finish_reason = "length"
 
     def _num_until_stop(self, sample: Sample, token_ids: list[int]) -> int:

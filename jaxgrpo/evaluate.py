@@ -1,27 +1,47 @@
 """Measures a policy on held-out problems: one greedy pass, and samples for pass@k."""
 
-import math
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-
-from jaxgrpo.config import Config, EvaluationConfig
+from jaxgrpo.config import Config
 from jaxgrpo.device.model.decoder import Weights
 from jaxgrpo.device.sampling.keys import PURPOSE_EVALUATE
 from jaxgrpo.engine import Engine
-from jaxgrpo.host.judge import INFRA_CLASS
-from jaxgrpo.host.judge.literal import LITERAL_CLASSES
+from jaxgrpo.evaluation.generations import Generations
+from jaxgrpo.evaluation.outcomes import (
+    Answer,
+    Evaluation,
+    Outcome,
+    answers_of,
+    columns_of,
+    summary,
+)
 from jaxgrpo.host.prompts import split_by_length
 from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.scorer import ScoreFuture, Scorer
 from jaxgrpo.policy import Policy
 from jaxgrpo.sampling import build_engine, drawn_groups
-from jaxgrpo.step_metrics import error_share, is_judged
+from jaxgrpo.step_metrics import error_share, failures_of
 
-Evaluation = dict[str, Any]
-"""`num_problems`, `dropped_prompts` and {"value", "se"} by metric name."""
+Report = Callable[[int, int], None]
+"""Takes (prompts done, prompts in all)."""
+
+
+class Measured(NamedTuple):
+    """What became of the problems that were measured."""
+
+    outcomes: list[Outcome]
+    """In the problems' order."""
+    num_dropped: int
+    """Problems left out because their prompt is too long."""
+
+    def evaluation(self, config: Config) -> Evaluation:
+        """Returns means over problems with their standard errors."""
+        columns = columns_of(self.outcomes, config.evaluation.pass_at)
+        return summary(columns, self.num_dropped)
 
 
 def evaluate(
@@ -33,25 +53,55 @@ def evaluate(
     *,
     step: int,
     with_samples: bool,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Report = lambda done, total: None,
 ) -> Evaluation:
-    """Greedy exact match and error taxonomy; with samples also pass@k and dead groups.
+    """Greedy exact match and kinds of error; with samples also pass@k and dead groups.
 
-    Args:
-      params: Weights.
-      policy: The model.
-      problems: Held-out problems; those whose prompt is too long are counted and left
-        out.
-      scorer: Judges.
-      config: Of the run.
-      step: Updates made; part of the samples' random keys.
-      with_samples: Whether to draw samples as well.
-      report: Called with (prompts done, prompts in all).
+    Args are those of `outcomes_of`.
 
     Returns:
       Values with standard errors over problems.
     """
-    e = config.evaluation
+    measured = outcomes_of(
+        params, policy, problems, scorer, config,
+        step=step, with_samples=with_samples, report=report,
+    )  # fmt: skip
+    return measured.evaluation(config)
+
+
+def outcomes_of(
+    params: Weights,
+    policy: Policy,
+    problems: Sequence[Problem],
+    scorer: Scorer,
+    config: Config,
+    *,
+    step: int,
+    with_samples: bool,
+    policy_step: int | None = None,
+    keep: Path | None = None,
+    report: Report = lambda done, total: None,
+) -> Measured:
+    """What became of each problem: one greedy completion, and samples if asked for.
+
+    Args:
+      params: Weights.
+      policy: The model.
+      problems: Held-out problems, no two of one id; those whose prompt is too long are
+        counted and left out.
+      scorer: Judges.
+      config: Of the run.
+      step: Part of the samples' random keys.
+      with_samples: Whether to draw samples as well.
+      policy_step: Updates made; `step` if not given.
+      keep: Folder in which all generations are kept. Those that it holds already are
+        not drawn again: an interrupted evaluation goes on. None keeps nothing.
+      report: Called as prompts are done.
+
+    Raises:
+      ValueError: No prompt fits, or an id occurs twice.
+      RuntimeError: Too many completions could not be judged.
+    """
     prompts = [policy.encode(problem) for problem in problems]
     fitting, too_long = split_by_length(prompts, config.prompt.max_prompt_tokens)
     if not fitting:
@@ -60,21 +110,32 @@ def evaluate(
             f"{config.prompt.max_prompt_tokens}. Raise it."
         )
     by_id = {problem.id: problem for problem in problems}
+    if len(by_id) < len(problems):
+        ((name, number),) = Counter(p.id for p in problems).most_common(1)
+        raise ValueError(f"problem id {name!r} occurs {number} times. Make ids unique.")
     pairs = [(by_id[prompt.problem_id], prompt) for prompt in fitting]
     total = len(pairs) * (2 if with_samples else 1)
-    measured = partial(_groups, params, policy, pairs, scorer, config, step)
-    greedy = measured(is_greedy=True, report=lambda done: report(done, total))
-    evaluation: Evaluation = {
-        "num_problems": len(pairs),
-        "dropped_prompts": len(too_long),
-    }
-    evaluation |= greedy_results(greedy)
+    answers = partial(
+        _answers, params, policy, pairs, scorer, config,
+        step=step, policy_step=step if policy_step is None else policy_step, keep=keep,
+    )  # fmt: skip
+    greedy = answers(is_greedy=True, report=lambda done: report(done, total))
+    sampled: dict[str, tuple[Answer, ...]] = {}
     if with_samples:
-        sampled = measured(
+        sampled = answers(
             is_greedy=False, report=lambda done: report(len(pairs) + done, total)
         )
-        evaluation |= sampled_results(sampled, e)
-    return evaluation
+    outcomes = [
+        Outcome(
+            problem_id=problem.id,
+            kind=problem.kind,
+            tags=problem.tags,
+            greedy=greedy[problem.id][0],
+            samples=sampled.get(problem.id, ()),
+        )
+        for problem, _ in pairs
+    ]
+    return Measured(outcomes, len(too_long))
 
 
 def evaluation_engine(
@@ -102,21 +163,31 @@ def evaluation_engine(
     )
 
 
-def _groups(
+def _answers(
     params: Weights,
     policy: Policy,
     pairs: Sequence[tuple[Problem, Prompt]],
     scorer: Scorer,
     config: Config,
-    step: int,
     *,
+    step: int,
+    policy_step: int,
     is_greedy: bool,
+    keep: Path | None,
     report: Callable[[int], None],
-) -> list[Group]:
-    """Scored completions of all problems, in their order."""
-    e = config.evaluation
+) -> dict[str, tuple[Answer, ...]]:
+    """Answers of all problems by id: those that are kept, and the others drawn now."""
+    e, kept = config.evaluation, None
+    answers: dict[str, tuple[Answer, ...]] = {}
+    if keep is not None:
+        kept = Generations(keep / ("greedy" if is_greedy else "sampled"), policy_step)
+        answers = kept.read({problem.id: prompt.text for problem, prompt in pairs})
+    report(len(answers))
+    left = [pair for pair in pairs if pair[0].id not in answers]
+    if not left:
+        return answers
     engine = evaluation_engine(config, policy, is_greedy=is_greedy)
-    problems, prompts = zip(*pairs, strict=True)
+    problems, prompts = zip(*left, strict=True)
     drawn = drawn_groups(
         engine,
         params,
@@ -127,15 +198,36 @@ def _groups(
         purpose=PURPOSE_EVALUATE,
         step=step,
         temperature=e.temperature,
-        policy_step=step,
+        policy_step=policy_step,
     )
-    scored = scored_groups(submit_each(scorer, drawn, report))
-    check_errors(scored, config.scorer.max_error_share)
-    return scored
+    waiting: deque[tuple[int, Group, ScoreFuture]] = deque()
+
+    def take(number: int) -> None:
+        groups = scored_groups([waiting.popleft() for _ in range(number)])
+        if kept is not None:
+            kept.write(groups)
+        answers.update({group.problem.id: answers_of(group) for group in groups})
+
+    size = engine.settings.num_slots
+    for index, group in drawn:
+        future = scorer.submit(group, wants_rewards=False)
+        waiting.append((index, group, future))
+        report(len(answers) + len(waiting))
+        if len(waiting) == 2 * size:  # the later half is scored while others are drawn
+            take(size)
+    take(len(waiting))
+    _check_judged(answers, config.scorer.max_error_share)
+    return answers
+
+
+def _check_judged(answers: dict[str, tuple[Answer, ...]], limit: float) -> None:
+    rows = [answer for own in answers.values() for answer in own]
+    num_lost = sum(not answer.is_judged for answer in rows)
+    _check_share(num_lost / max(len(rows), 1), len(rows), limit)
 
 
 def check_errors(groups: Sequence[Group], limit: float) -> None:
-    """Stops where too many rows could not be judged.
+    """Stops where too many rows could not be judged, or a reward failed on too many.
 
     Args:
       groups: After scoring.
@@ -144,12 +236,23 @@ def check_errors(groups: Sequence[Group], limit: float) -> None:
     Raises:
       RuntimeError: The share is above the limit.
     """
-    share = error_share(groups)
+    num_rows = sum(len(group.scores) for group in groups)
+    _check_share(error_share(groups), num_rows, limit)
+    for name, reasons in failures_of(groups).items():
+        if len(reasons) > limit * num_rows:
+            raise RuntimeError(
+                f"rewards.{name} failed on {len(reasons)} of {num_rows} completions, "
+                f"more than scorer.max_error_share {limit:g} allows: {reasons[0]}. "
+                "Mend it, or raise the limit."
+            )
+
+
+def _check_share(share: float, num_rows: int, limit: float) -> None:
     if share > limit:
         raise RuntimeError(
-            f"{share:.0%} of {sum(len(g.scores) for g in groups)} rows could not be "
-            f"scored, more than scorer.max_error_share {limit:.0%}. Look at "
-            "`jaxgrpo doctor`, and at abstain reasons in the rollouts table."
+            f"{share:.0%} of {num_rows} rows could not be scored, more than "
+            f"scorer.max_error_share {limit:.0%}. Look at `jaxgrpo doctor`, and at "
+            "abstain reasons in the rollouts table."
         )
 
 
@@ -161,6 +264,8 @@ def submit_each(
     scorer: Scorer,
     drawn: Iterable[tuple[int, Group]],
     report: Callable[[int], None] = lambda done: None,
+    *,
+    step: int = 0,
 ) -> Submitted:
     """Hands groups to the scorer as they come, so that it works while others are drawn.
 
@@ -168,10 +273,11 @@ def submit_each(
       scorer: Judges.
       drawn: Groups with their problems' places, in the order in which they end.
       report: Called with the number of groups so far.
+      step: Steps made before, for the user's reward functions.
     """
     submitted: Submitted = []
     for index, group in drawn:
-        submitted.append((index, group, scorer.submit(group)))
+        submitted.append((index, group, scorer.submit(group, step=step)))
         report(len(submitted))
     return submitted
 
@@ -190,73 +296,3 @@ def scored_groups(submitted: Submitted) -> list[Group]:
         )
         for _, group, future in sorted(submitted, key=lambda entry: entry[0])
     ]
-
-
-def greedy_results(groups: Sequence[Group]) -> Evaluation:
-    """Exact match and shares of error classes of greedy completions.
-
-    A completion that could not be judged counts as not exact and shows in `errored`.
-    """
-    classes = [group.scores[0].error_class for group in groups]
-    lengths = [len(group.completions[0].token_ids) for group in groups]
-    clipped = [group.completions[0].finish_reason == "length" for group in groups]
-    results = {"exact_match": _mean([c == "exact" for c in classes])}
-    for name in LITERAL_CLASSES:
-        results[f"taxonomy/{name}"] = _mean([c == name for c in classes])
-    results["errored"] = _mean([c == INFRA_CLASS for c in classes])
-    results["mean_length"] = _mean(lengths)
-    results["clipped_ratio"] = _mean(clipped)
-    return results
-
-
-def sampled_results(groups: Sequence[Group], e: EvaluationConfig) -> Evaluation:
-    """pass@k and shares of dead groups from samples.
-
-    A sample that could not be judged is as if it had not been drawn; a problem with
-    fewer than k judged samples is left out of pass@k.
-    """
-    judged = [
-        [s.verdict.is_correct for s in group.scores if is_judged(s)]  # type: ignore[union-attr]
-        for group in groups
-    ]
-    counts = [(len(flags), sum(flags)) for flags in judged if flags]
-    results = {
-        f"pass@{k}": _mean([pass_at_k(n, c, k) for n, c in counts if n >= k])
-        for k in e.pass_at
-    }
-    results["groups/all_wrong"] = _mean([c == 0 for _, c in counts])
-    results["groups/mixed"] = _mean([0 < c < n for n, c in counts])
-    results["groups/all_correct"] = _mean([c == n for n, c in counts])
-    return results
-
-
-def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """Unbiased estimate of the chance that one of k samples is correct.
-
-        pass@k = 1 - C(n - c, k) / C(n, k)
-
-    Args:
-      num_samples: n, at least k.
-      num_correct: c, in [0, n].
-      k: At least 1.
-
-    Example:
-      >>> pass_at_k(8, 2, 1), pass_at_k(8, 2, 8), pass_at_k(8, 0, 4)
-      (0.25, 1.0, 0.0)
-
-    Reference:
-      Chen et al., Evaluating Large Language Models Trained on Code, 2021,
-      https://arxiv.org/abs/2107.03374, equation 1.
-    """
-    assert 1 <= k <= num_samples, f"pass@{k} from {num_samples} samples"
-    wrong = num_samples - num_correct
-    return 1.0 - math.comb(wrong, k) / math.comb(num_samples, k)
-
-
-def _mean(values: Sequence[float]) -> dict[str, float]:
-    """The mean and its standard error over problems."""
-    if not len(values):
-        return {"value": math.nan, "se": math.nan}
-    array = np.asarray(values, np.float64)
-    se = array.std(ddof=1) / math.sqrt(len(array)) if len(array) > 1 else 0.0
-    return {"value": float(array.mean()), "se": float(se)}

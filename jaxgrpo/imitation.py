@@ -11,11 +11,10 @@ from typing import Any, Self
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgrpo.config import SupervisedStage
 from jaxgrpo.device.supervised import Examples
 from jaxgrpo.host.records import Problem
 from jaxgrpo.policy import Policy
-from jaxgrpo.problems.output_prediction.notation import foreign_notation
+from jaxgrpo.problems.lesson import TargetStyle
 from jaxgrpo.problems.stream import ProblemStream
 
 WINDOW_BATCHES = 16
@@ -30,7 +29,8 @@ class ExampleStream(Iterator[Examples]):
     Args:
       problems: What to imitate the references of.
       policy: Encodes.
-      stage: How answers are written.
+      style: How answers are written.
+      share: Of the answers that the style writes in its own way.
       batch_size: Examples of a batch.
       max_prompt_tokens: Longer prompts are left out, and counted.
       seed: Decides the order.
@@ -40,8 +40,9 @@ class ExampleStream(Iterator[Examples]):
         self,
         problems: Sequence[Problem],
         policy: Policy,
-        stage: SupervisedStage,
+        style: TargetStyle,
         *,
+        share: float,
         batch_size: int,
         max_prompt_tokens: int,
         seed: int,
@@ -50,7 +51,8 @@ class ExampleStream(Iterator[Examples]):
             problems, batch_size=batch_size * WINDOW_BATCHES, seed=seed
         )
         self._policy = policy
-        self._stage = stage
+        self._style = style
+        self._share = share
         self._batch_size = batch_size
         self._max_prompt_tokens = max_prompt_tokens
         self._seed = seed
@@ -127,11 +129,9 @@ class ExampleStream(Iterator[Examples]):
 
     def _example(self, problem: Problem) -> tuple[int, np.ndarray]:
         """Length of the prompt, and the ids of prompt and completion."""
-        prompt_ids = self._policy.encode(problem).token_ids
-        target = problem.reference
-        if self._stage.notation == "mixed":
-            target = foreign_notation(target, problem.id, self._stage.mixed_share)
-        target_ids = self._policy.tokenizer(target, add_special_tokens=False)
+        lesson = self._style(problem, self._share)
+        prompt_ids = self._policy.encode(lesson.problem, lesson.variant).token_ids
+        target_ids = self._policy.tokenizer(lesson.target, add_special_tokens=False)
         end = [self._policy.eos_ids[0]]
         ids = np.concatenate([prompt_ids, target_ids["input_ids"], end])
         return len(prompt_ids), ids.astype(np.int32)

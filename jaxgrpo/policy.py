@@ -20,11 +20,14 @@ from jaxgrpo.device.model.decoder import Params, initial_params
 from jaxgrpo.device.model.forward_settings import ForwardSettings
 from jaxgrpo.device.model.presets import PRESETS
 from jaxgrpo.device.sampling.keys import PURPOSE_INIT
+from jaxgrpo.host.decoding import decode_completion
 from jaxgrpo.host.prompts import (
-    decode_completion,
+    Example,
+    PromptStyle,
     encode_prompt,
     eos_token_ids,
     load_tokenizer,
+    prompt_notes,
 )
 from jaxgrpo.host.records import Problem, Prompt
 from jaxgrpo.weights import checkpoint_folder, load_architecture, load_params
@@ -49,17 +52,17 @@ class Policy:
     num_tokens: int
     """Length of the tokenizer; the embedding may have more rows."""
     forward: ForwardSettings
-    system: str
-    enable_thinking: bool
+    style: PromptStyle
+    """How problems are asked."""
 
-    def encode(self, problem: Problem) -> Prompt:
-        """The problem's plain prompt."""
-        return encode_prompt(
-            self.tokenizer,
-            problem,
-            system=self.system,
-            enable_thinking=self.enable_thinking,
-        )
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its prompts are like against expectation, a line each."""
+        return prompt_notes(self.tokenizer, self.style)
+
+    def encode(self, problem: Problem, variant: str = "") -> Prompt:
+        """The problem's prompt; plain, or a variant of it with a hint."""
+        return encode_prompt(self.tokenizer, problem, self.style, variant)
 
     def decode(self, token_ids: "np.ndarray") -> tuple[str, "np.ndarray"]:
         """A completion's text and each token's characters in it."""
@@ -105,7 +108,17 @@ def load_policy(
         forward=forward_settings(
             model, architecture, platform or jax.default_backend()
         ),
+        style=prompt_style(prompt),
+    )
+
+
+def prompt_style(prompt: PromptConfig) -> PromptStyle:
+    """How a configuration asks problems."""
+    return PromptStyle(
+        format=prompt.format,
         system=prompt.system,
+        template=prompt.template,
+        examples=tuple(Example(e.user, e.assistant) for e in prompt.examples),
         enable_thinking=prompt.enable_thinking,
     )
 

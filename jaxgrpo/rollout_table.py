@@ -67,13 +67,10 @@ def write_rollouts(
     trainer_logprobs: Sequence[np.ndarray] | np.ndarray,
     entropies: Sequence[np.ndarray] | np.ndarray,
     credit: Sequence[np.ndarray] | np.ndarray | None = None,
+    left_out: Sequence[Group] = (),
+    left_out_total: Sequence[float] | np.ndarray = (),
 ) -> Path:
     """Writes the part of one step; an older part of the step is replaced.
-
-    A value that does not exist is null: a reward that abstained, the total of a row
-    that abstained, the verdict of a row that no judge saw, uniform credit. Half of a
-    surrogate pair, which no UTF-8 file can hold, becomes U+FFFD: one character for
-    one, so that offsets and spans stay right.
 
     Args:
       run_folder: Folder of the run.
@@ -84,36 +81,89 @@ def write_rollouts(
       trainer_logprobs: Nats, per row one per token; what follows is ignored.
       entropies: Nats, likewise.
       credit: Share of the advantage per token, likewise; None is uniform.
+      left_out: Scored groups of the step that nothing was learnt from. Their rows
+        follow, with null for what learning would have told.
+      left_out_total: Weighted sum of rewards of their rows.
 
     Returns:
       Path of the part.
     """
+    table = rollout_rows(
+        step,
+        groups,
+        rewards_total=rewards_total,
+        advantages=advantages,
+        trainer_logprobs=trainer_logprobs,
+        entropies=entropies,
+        credit=credit,
+    )
+    others = rollout_rows(
+        step, left_out, rewards_total=left_out_total, first_group_id=len(groups)
+    )
+    if others.num_rows:
+        table = pa.concat_tables([table, others], promote_options="default")
+    path = run_folder / FOLDER_NAME / f"step_{step:06d}.parquet"
+    write_part(table, path)
+    return path
+
+
+def rollout_rows(
+    step: int,
+    groups: Sequence[Group],
+    *,
+    rewards_total: Sequence[float] | np.ndarray | None = None,
+    advantages: Sequence[float] | np.ndarray | None = None,
+    trainer_logprobs: Sequence[np.ndarray] | np.ndarray | None = None,
+    entropies: Sequence[np.ndarray] | np.ndarray | None = None,
+    credit: Sequence[np.ndarray] | np.ndarray | None = None,
+    first_group_id: int = 0,
+) -> pa.Table:
+    """Returns scored groups as rows of the table; arguments as for `write_rollouts`.
+
+    A value that does not exist is null: a reward that abstained, the total of a row
+    that abstained, the verdict of a row that no judge saw, uniform credit, and what is
+    not given because nothing was learnt from the groups. Half of a surrogate pair,
+    which no UTF-8 file can hold, becomes U+FFFD: one character for one, so that offsets
+    and spans stay right.
+    """
     completions = [item for group in groups for item in group.completions]
-    columns = _columns_of_groups(step, groups)
-    columns |= {
-        "offsets": _offsets(completions),
-        "trainer_logprobs": _cut(trainer_logprobs, completions),
-        "entropies": _cut(entropies, completions),
-        "reward": [_null_if_nan(value) for value in rewards_total],
-        "advantage": [float(value) for value in advantages],
-        "credit": (
-            [None] * len(completions) if credit is None else _cut(credit, completions)
-        ),
+    absent = [None] * len(completions)
+    columns = _columns_of_groups(step, groups, first_group_id)
+    columns["offsets"] = _offsets(completions)
+    columns["reward"] = (
+        absent if rewards_total is None else [_null_if_nan(v) for v in rewards_total]
+    )
+    columns["advantage"] = (
+        absent if advantages is None else [float(value) for value in advantages]
+    )
+    of_tokens = {
+        "trainer_logprobs": trainer_logprobs,
+        "entropies": entropies,
+        "credit": credit,
     }
+    for name, values in of_tokens.items():
+        columns[name] = absent if values is None else _cut(values, completions)
     lengths = {name: len(values) for name, values in columns.items()}
     assert set(lengths.values()) == {len(completions)}, (
         f"columns of {len(completions)} completions have other lengths: {lengths}"
     )
     schema = _schema([name for name in columns if name.startswith("reward/")])
-    table = pa.table(
+    return pa.table(
         {name: columns.get(name, []) for name in schema.names}, schema=schema
     )
-    path = run_folder / FOLDER_NAME / f"step_{step:06d}.parquet"
+
+
+def write_part(table: pa.Table, path: Path) -> None:
+    """Writes a part so that it is there whole or not at all.
+
+    Args:
+      table: From `rollout_rows`.
+      path: Of the part; its folder is made if missing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     pq.write_table(table, temporary, compression="zstd")
     os.replace(temporary, path)
-    return path
 
 
 def drop_after(run_folder: Path, step: int) -> None:
@@ -148,14 +198,34 @@ def read_rollouts(run_folder: Path, steps: Iterable[int] | None = None) -> pa.Ta
         )
     if not wanted:
         return _schema([]).empty_table()
-    tables = [_read_part(parts[step]) for step in wanted]
+    tables = [read_part(parts[step]) for step in wanted]
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _columns_of_groups(step: int, groups: Sequence[Group]) -> dict[str, Any]:
+def read_part(path: Path) -> pa.Table:
+    """Returns the rows of one part.
+
+    Raises:
+      ValueError: Another version wrote it.
+    """
+    # Not read_table: it takes a folder named a=b above for a column.
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    version = (table.schema.metadata or {}).get(b"schema_version", b"none").decode()
+    if version != str(SCHEMA_VERSION):
+        raise ValueError(
+            f"{path} has schema version {version}, this jaxgrpo reads "
+            f"{SCHEMA_VERSION}. Read it with the version that wrote it."
+        )
+    return table
+
+
+def _columns_of_groups(
+    step: int, groups: Sequence[Group], first_group_id: int
+) -> dict[str, Any]:
     rows = [
         _row(group_id, group, _prompts_by_variant(group), completion, score)
-        for group_id, group in enumerate(groups)
+        for group_id, group in enumerate(groups, start=first_group_id)
         for completion, score in zip(group.completions, group.scores, strict=True)
     ]
     names = {name: None for row in rows for name in row}
@@ -171,29 +241,29 @@ def _row(
     score: Score,
 ) -> dict[str, Any]:
     variant = completion.prompt_variant
-    problem_id = _clean(completion.problem_id)
+    problem_id = clean(completion.problem_id)
     verdict = score.verdict
     return {
         "policy_step": completion.policy_step,
         "problem_id": problem_id,
-        "prompt_id": f"{problem_id}#{_clean(variant)}" if variant else problem_id,
-        "prompt_variant": _clean(variant),
+        "prompt_id": f"{problem_id}#{clean(variant)}" if variant else problem_id,
+        "prompt_variant": clean(variant),
         "group_id": group_id,
         "sample": completion.sample,
-        "tags": _pairs(group.problem.tags, _clean),
-        "prompt": _clean(prompts[variant].text),
-        "completion": _clean(completion.text),
+        "tags": _pairs(group.problem.tags, clean),
+        "prompt": clean(prompts[variant].text),
+        "completion": clean(completion.text),
         "token_ids": completion.token_ids,
         "sampler_logprobs": completion.sampler_logprobs,
         **{
-            f"reward/{_clean(name)}": _null_if_nan(value)
+            f"reward/{clean(name)}": _null_if_nan(value)
             for name, value in score.rewards.items()
         },
         "verdict": None if verdict is None else verdict.status,
-        "error_class": _clean(score.error_class),
+        "error_class": clean(score.error_class),
         "finish_reason": completion.finish_reason,
         "spans": [
-            {"start": span.start, "end": span.end, "label": _clean(span.label)}
+            {"start": span.start, "end": span.end, "label": clean(span.label)}
             for span in score.spans
         ],
         "timings": _pairs(score.timings, float),
@@ -208,10 +278,11 @@ def _prompts_by_variant(group: Group) -> dict[str, Prompt]:
 
 
 def _pairs(mapping: Mapping[str, Any], convert: Any) -> list[tuple[str, Any]]:
-    return [(_clean(key), convert(value)) for key, value in mapping.items()]
+    return [(clean(key), convert(value)) for key, value in mapping.items()]
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Returns a text as the table holds it: U+FFFD for half of a surrogate pair."""
     return _SURROGATES.sub("\ufffd", text)
 
 
@@ -259,16 +330,3 @@ def _parts(run_folder: Path) -> list[tuple[int, Path]]:
         return []
     named = [(_PART_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
     return sorted((int(match[1]), path) for match, path in named if match)
-
-
-def _read_part(path: Path) -> pa.Table:
-    # Not read_table: it takes a folder named a=b above for a column.
-    with pq.ParquetFile(path) as file:
-        table = file.read()
-    version = (table.schema.metadata or {}).get(b"schema_version", b"none").decode()
-    if version != str(SCHEMA_VERSION):
-        raise ValueError(
-            f"{path} has schema version {version}, this jaxgrpo reads "
-            f"{SCHEMA_VERSION}. Read it with the version that wrote it."
-        )
-    return table

@@ -24,12 +24,16 @@ from jaxgrpo.config_toml import toml_document, toml_value
 GROWING_FIELD = "run.num_steps"
 """May change, upwards, when a run continues. A decaying learning rate then follows the
 new length from there on."""
-FREE_FIELDS = ("log.", "checkpoint.", "scorer.num_workers", "evaluation.reference")
+FREE_FIELDS = (
+    "log.", "checkpoint.", "scorer.num_workers", "evaluation.reference",
+    "evaluation.rare_tag", "evaluation.confidence", "evaluation.resamples", "guard.",
+)  # fmt: skip
 """Beginnings of the names of fields that change no result, and may differ."""
 
 _PACKAGES = (
     "jaxgrpo", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy",
     "transformers", "tokenizers", "grain", "tensorflow-datasets", "pyarrow", "wandb",
+    "ruff",
 )  # fmt: skip
 
 
@@ -110,11 +114,12 @@ class RunFolder:
         Args:
           summary: Plain data. NaN and infinity, which JSON lacks, become null.
         """
-        text = json.dumps(_finite(summary), indent=2, allow_nan=False)
-        write_whole(self.path / "summary.json", text + "\n")
+        write_json(self.path / "summary.json", summary)
 
     def _refuse_unless_growing(self, differing: Mapping[str, tuple[Any, Any]]) -> None:
         for name, (old, new) in differing.items():
+            if name.startswith(FREE_FIELDS):
+                continue
             is_number = isinstance(old, int) and isinstance(new, int)
             if name == GROWING_FIELD and is_number and new > old:
                 continue
@@ -230,6 +235,12 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Writes plain data, whole or not at all; NaN and infinity become null."""
+    text = json.dumps(_finite(data), indent=2, allow_nan=False)
+    write_whole(path, text + "\n")
 
 
 def _versions() -> dict[str, str]:

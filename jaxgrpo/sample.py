@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxgrpo.device.sampling.keys import PURPOSE_SAMPLE, run_key
 from jaxgrpo.engine import Engine, Progress, Request, Sample
+from jaxgrpo.host.constraints import check_pattern, parse_constraint
 from jaxgrpo.host.prompts import stable_hash
 from jaxgrpo.host.records import Problem
 from jaxgrpo.host.stop_strings import StopStrings
@@ -52,6 +53,9 @@ def sampled_pieces(
     Raises:
       ValueError: If prompt and budget exceed what the model was made for.
     """
+    if constraint:
+        # Before the model is loaded.
+        check_pattern(parse_constraint(constraint))
     loaded = open_source(source, [])
     policy = loaded.policy
     problem = Problem(id="prompt", kind="output", prompt=prompt, reference="")

@@ -25,7 +25,8 @@ from jaxgrpo.host.constraints import (
     parse_constraint,
     vocabulary_of,
 )
-from jaxgrpo.host.prompts import stable_hash, token_bytes
+from jaxgrpo.host.decoding import token_bytes
+from jaxgrpo.host.prompts import ends_in_thought, stable_hash
 from jaxgrpo.host.records import Completion, Group, Problem, Prompt
 from jaxgrpo.host.stop_strings import StopStrings
 from jaxgrpo.policy import Policy
@@ -36,25 +37,31 @@ _PREFILL_TOKENS_ELSEWHERE = 512
 
 
 def training_engine(
-    config: Config, policy: Policy, *, platform: str | None = None
+    config: Config,
+    policy: Policy,
+    *,
+    group_size: int | None = None,
+    platform: str | None = None,
 ) -> Engine:
     """The engine of the training steps.
 
     Args:
       config: Of a `grpo` run.
       policy: The model.
+      group_size: Completions of each prompt; G, if not given.
       platform: As for `build_engine`.
 
     Raises:
       ValueError: If the configuration does not fit the tokenizer.
     """
     s = config.sampling
+    group_size = group_size or s.group_size
     return build_engine(
         config,
         policy,
-        group_size=s.group_size,
+        group_size=group_size,
         num_slots=s.slots or s.problems_per_step,
-        rows_per_slot=s.rows_per_problem or s.group_size,
+        rows_per_slot=min(s.rows_per_problem or group_size, group_size),
         cache_dtype=s.cache_dtype,
         platform=platform,
     )
@@ -150,6 +157,8 @@ def drawn_groups(
     step: int,
     temperature: float,
     policy_step: int,
+    draws: Sequence[int] | None = None,
+    budget: int | None = None,
 ) -> Iterator[tuple[int, Group]]:
     """Groups of completions as they are completed, each with its problem's place.
 
@@ -164,14 +173,19 @@ def drawn_groups(
       step: Training step, or number of the evaluation.
       temperature: Softmax temperature.
       policy_step: Updates the policy has seen; recorded.
+      draws: Tells each group from others of its problem and step; if not given, how
+        often the problem came before in the list.
+      budget: Most tokens of each completion; the engine's own, if not given.
     """
-    draws = draws_of(problems)
+    draws = draws_of(problems) if draws is None else draws
     constraint_id = int(engine.settings.is_constrained)
+    budgets = () if budget is None else (budget,) * engine.settings.group_size
     requests = [
         Request(
             token_ids=prompt.token_ids,
             problem_hash=stable_hash(problem.id),
             draw=draw,
+            budgets=budgets,
             constraint_id=constraint_id,
         )
         for problem, prompt, draw in zip(problems, prompts, draws, strict=True)
@@ -211,8 +225,10 @@ def _completion(
     token_ids = np.array(sample.token_ids, np.int32)
     text, offsets = policy.decode(token_ids)
     assert sample.finish_reason is not None
+    stop_text = ""
     if sample.finish_reason == "stop":
         assert stop is not None
+        stop_text = stop.found_in(text)
         text, offsets = stop.trimmed(text, offsets)
     return Completion(
         problem_id=prompt.problem_id,
@@ -221,6 +237,9 @@ def _completion(
         text=text,
         token_offsets=offsets,
         finish_reason=sample.finish_reason,
+        stop=stop_text,
+        in_thought=ends_in_thought(prompt),
+        budget=sample.budget,
         sampler_logprobs=np.array(sample.logprobs, np.float32),
         kept_ids=np.stack(sample.kept_ids) if sample.kept_ids else None,
     )

@@ -11,19 +11,29 @@ from pathlib import Path
 from typing import IO, Any
 
 from jaxgrpo.config import ScorerConfig
-from jaxgrpo.config_loading import config_of_checkpoint
 from jaxgrpo.console import Console
 from jaxgrpo.host.json_rows import (
     CompletionRow,
     read_completions,
     read_problems,
+    row_of_rewards,
     row_of_verdict,
 )
 from jaxgrpo.host.judge import INFRA_CLASS
 from jaxgrpo.host.judge.programs import untrusted_reason
-from jaxgrpo.host.records import Group, Problem, Verdict
+from jaxgrpo.host.records import Group, Problem, Score, Verdict
+from jaxgrpo.host.rewards.gate import Gate, gated
 from jaxgrpo.host.scorer import ScoreFuture, Scorer
+from jaxgrpo.host.stored_tests import tests_of
 from jaxgrpo.report.evaluation_table import TextTable, markdown
+from jaxgrpo.reward_setup import reward_gates, reward_specs
+from jaxgrpo.score_rewards import (
+    MOST_SHOWN,
+    Choice,
+    chosen,
+    completions_table,
+    reward_table,
+)
 from jaxgrpo.scorer_setup import build_scorer
 
 GROUP_SIZE = 8
@@ -40,6 +50,8 @@ class Judged:
     row: CompletionRow
     problem: Problem
     verdict: Verdict
+    score: Score = Score(rewards={})
+    """With the rewards that were asked for."""
 
 
 def score(
@@ -49,16 +61,22 @@ def score(
     *,
     out: Path | None = None,
     trusts_asserts: bool = False,
+    rewards: Sequence[str] = (),
+    config: str = "",
 ) -> list[Judged]:
-    """Judges completions, and shows how many came to which end.
+    """Judges completions, and shows how many came to which end, and what they earn.
 
     Args:
       problems_file: JSON Lines; `host/json_rows.py` has the fields.
       completions_file: Likewise.
-      overrides: Changes to the table `scorer`, as `scorer.FIELD=VALUE`.
+      overrides: Changes to the tables `scorer` and `rewards`, as
+        `scorer.FIELD=VALUE` and `rewards.NAME.FIELD=VALUE`.
       out: Verdicts as JSON Lines or Parquet, one row per completion in order; or None.
       trusts_asserts: Whether to run asserts that cannot be kept apart from the program
         in its process, where it can forge their outcome.
+      rewards: Rewards to compute: names, or functions as `path/to/file.py:name`.
+      config: Configuration whose `scorer` and `rewards` are taken; empty for the
+        defaults.
 
     Returns:
       What the table counts.
@@ -67,9 +85,13 @@ def score(
       ValueError: A file, field or override is wrong.
       RuntimeError: More of the rows than `scorer.max_error_share` could not be judged.
     """
-    settings = scorer_settings(overrides)
+    choice = chosen(rewards, config, overrides)
     if out is not None and out.suffix not in OUT_SUFFIXES:
         raise ValueError(f"--out {out}: end its name in {' or '.join(OUT_SUFFIXES)}.")
+    if out is not None and out.exists():
+        raise ValueError(
+            f"--out {out}: there is such a file already. Remove it or choose another."
+        )
     problems = {problem.id: problem for problem in read_problems(problems_file)}
     rows = read_completions(completions_file, problems)
     untrusted = {
@@ -79,37 +101,33 @@ def score(
         problems |= {name: _trusting(problems[name]) for name in untrusted}
     with ExitStack() as stack:
         writer = stack.enter_context(_Writer(out))
-        scorer = stack.enter_context(build_scorer(settings, []))
+        specs = reward_specs(choice.rewards)
+        scorer = stack.enter_context(build_scorer(choice.scorer, specs))
         console = stack.enter_context(Console("auto", 1, stream=sys.stderr))
         report = console.counter("scoring")
         judged: list[Judged] = []
-        for found in verdicts(rows, problems, scorer):
+        gates = reward_gates(choice.rewards)
+        for found in verdicts(rows, problems, scorer, whole_groups=bool(specs)):
+            found = _as_counted(found, gates, choice.shown)
             judged.append(found)
             writer.write(found)
             report(len(judged), len(rows))
-    for line in summary_lines(judged):
+        outputs = scorer.take_outputs()
+    for line in summary_lines(judged) + _reward_lines(judged, choice):
         print(line)
+    for name, text in outputs.items():
+        print(f"rewards.{name} wrote (shown once):\n{text}", file=sys.stderr)
     _tell_untrusted(untrusted, trusts_asserts=trusts_asserts)
-    _check_share(judged, settings)
+    _check_share(judged, choice.scorer)
     return judged
 
 
-def scorer_settings(overrides: Sequence[str]) -> ScorerConfig:
-    """Returns the table `scorer` with its defaults, changed by overrides.
-
-    Args:
-      overrides: `scorer.FIELD=VALUE` each.
-    """
-    for override in overrides:
-        if not override.startswith("scorer."):
-            raise ValueError(
-                f"{override!r} has no effect on scoring. Override scorer.FIELD=VALUE."
-            )
-    return config_of_checkpoint("none", list(overrides)).scorer
-
-
 def verdicts(
-    rows: Sequence[CompletionRow], problems: Mapping[str, Problem], scorer: Scorer
+    rows: Sequence[CompletionRow],
+    problems: Mapping[str, Problem],
+    scorer: Scorer,
+    *,
+    whole_groups: bool = False,
 ) -> Iterator[Judged]:
     """Yields the verdict on each completion, in order.
 
@@ -117,9 +135,11 @@ def verdicts(
       rows: Completions.
       problems: By id.
       scorer: Judges them, a bounded number at a time.
+      whole_groups: Whether all completions of a problem that follow each other are
+        judged together, for rewards that compare them.
     """
     waiting: deque[tuple[Sequence[CompletionRow], Problem, ScoreFuture]] = deque()
-    for batch in _batches(rows):
+    for batch in _batches(rows, len(rows) if whole_groups else GROUP_SIZE):
         problem = problems[batch[0].completion.problem_id]
         completions = tuple(row.completion for row in batch)
         group = Group(problem=problem, prompts=(), completions=completions)
@@ -130,9 +150,9 @@ def verdicts(
         yield from _judged(*waiting.popleft())
 
 
-def _batches(rows: Sequence[CompletionRow]) -> Iterator[list[CompletionRow]]:
+def _batches(rows: Sequence[CompletionRow], size: int) -> Iterator[list[CompletionRow]]:
     for _, same in itertools.groupby(rows, lambda row: row.completion.problem_id):
-        while batch := list(itertools.islice(same, GROUP_SIZE)):
+        while batch := list(itertools.islice(same, size)):
             yield batch
 
 
@@ -141,15 +161,43 @@ def _judged(
 ) -> Iterator[Judged]:
     for row, found in zip(batch, future.result(), strict=True):
         assert found.verdict is not None, "the scorer always gives a verdict"
-        yield Judged(row=row, problem=problem, verdict=found.verdict)
+        yield Judged(row=row, problem=problem, verdict=found.verdict, score=found)
+
+
+def _as_counted(
+    judged: Judged, gates: Mapping[str, Gate], shown: Sequence[str]
+) -> Judged:
+    """With the rewards that were asked for, after their gates."""
+    counted = gated(judged.score.rewards, gates)
+    rewards = {name: counted[name] for name in shown}
+    return replace(judged, score=replace(judged.score, rewards=rewards))
 
 
 def _trusting(problem: Problem) -> Problem:
-    tests = tuple(replace(test, is_inside=True) for test in problem.tests)
+    tests = tuple(replace(test, is_inside=True) for test in tests_of(problem))
     return replace(problem, tests=tests)
 
 
 # Tables
+
+
+def _reward_lines(judged: Sequence[Judged], choice: Choice) -> list[str]:
+    """What the rewards came to, where any were asked for."""
+    lines = [
+        f"rewards.{name} is only computed in a run; it is left out."
+        for name in choice.left_out
+    ]
+    if not choice.shown:
+        return lines
+    scores = [found.score for found in judged]
+    texts = [found.row.completion.text for found in judged]
+    lines.append(markdown(reward_table(scores, choice.shown)))
+    lines.append(markdown(completions_table(scores, texts, choice.shown)))
+    if len(judged) > MOST_SHOWN:
+        lines.append(
+            f"and {len(judged) - MOST_SHOWN:,} more completions; --out FILE has all."
+        )
+    return lines
 
 
 def summary_lines(judged: Sequence[Judged]) -> list[str]:
@@ -283,6 +331,7 @@ class _Writer:
             return
         head = {"problem_id": judged.problem.id, "where": judged.row.where}
         row = head | row_of_verdict(judged.verdict) | {"columns": judged.row.columns}
+        row |= row_of_rewards(judged.score)
         if self._file is None:
             self._rows.append(row)
             return
@@ -318,8 +367,15 @@ def write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
         [(name, pa.string()) for name in (*head, "columns")]
         + [("num_passed", pa.int64()), ("num_tests", pa.int64())]
         + [("results", pa.list_(result)), ("spans", pa.list_(span))]
+        + [("rewards", pa.map_(pa.string(), pa.float64()))]
+        + [("abstain_reason", pa.string()), ("extra", pa.string())]
     )
-    flat = [_clean({**row, "columns": json.dumps(row["columns"])}) for row in rows]
+    texts_of_json = ("columns", "extra")
+    flat = [
+        _clean({**row, **{name: json.dumps(row[name]) for name in texts_of_json}})
+        for row in rows
+    ]
+    flat = [{**row, "rewards": list(row["rewards"].items())} for row in flat]
     parquet.write_table(pa.Table.from_pylist(flat, schema=schema), path)
 
 

@@ -1,12 +1,13 @@
 """The numbers of one step that groups and scores tell, under the field's names."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from jaxgrpo.host.records import Group, Prompt, Score
+from jaxgrpo.host.rewards.histogram import Histogram, histogram_of
 
 
 @dataclass(kw_only=True)
@@ -31,13 +32,17 @@ class Counters:
           groups: What was sampled for them.
         """
         self.num_problems += len(prompts)
-        self.num_tokens += sum(len(prompt.token_ids) for prompt in prompts)
-        self.num_tokens += num_sampled(groups)
+        self.num_tokens += num_tokens(prompts, groups)
         return {
             "num_tokens": self.num_tokens,
             "num_problems": self.num_problems,
             "dropped_prompts": self.dropped_prompts,
         }
+
+
+def num_tokens(prompts: Sequence[Prompt], groups: Sequence[Group]) -> int:
+    """Tokens of the prompts, each counted once, and of the completions."""
+    return sum(len(prompt.token_ids) for prompt in prompts) + num_sampled(groups)
 
 
 def num_sampled(groups: Sequence[Group]) -> int:
@@ -92,7 +97,8 @@ def group_metrics(
     """
     metrics = reward_metrics(groups, weights)
     metrics |= dead_group_metrics(groups, weights)
-    metrics |= completion_metrics(groups)
+    metrics |= completion_metrics(groups) | lengths_by_verdict(groups)
+    metrics |= prompt_metrics(groups)
     scores = [score for group in groups for score in group.scores]
     judged = [score for score in scores if score.error_class]
     for name in sorted({score.error_class for score in judged}):
@@ -120,11 +126,67 @@ def reward_metrics(
         metrics[f"rewards/{name}/mean"] = _mean(present)
         metrics[f"rewards/{name}/std"] = _std(present)
         metrics[f"rewards/{name}/abstained"] = 1.0 - len(present) / len(values)
+        metrics[f"rewards/{name}/failed"] = _share([name in s.failures for s in scores])
+        seconds = [score.timings.get(f"reward/{name}", 0.0) for score in scores]
+        metrics[f"timing_s/reward/{name}"] = math.fsum(seconds)
+        metrics |= column_metrics(name, scores)
+    metrics |= logged_metrics(scores)
     totals = total_rewards(groups, weights)
     metrics["reward"] = _mean(totals[~np.isnan(totals)])
     metrics["abstained_rollouts"] = float(np.isnan(totals).sum())
     metrics["reward_std"] = _std(totals[~np.isnan(totals)])
     return metrics
+
+
+def column_metrics(name: str, scores: Sequence[Score]) -> dict[str, float]:
+    """Means of the other numbers that a reward tells of each row, such as violations.
+
+    A number that a row does not have is 0; rows that have none of the reward's numbers
+    do not count.
+
+    Args:
+      name: Of the reward.
+      scores: Of a step.
+    """
+    prefix = f"{name}/"
+    rows = [
+        {
+            key: value
+            for key, value in score.extra.items()
+            if key.startswith(prefix)
+            and isinstance(value, float)
+            and "/" not in key.removeprefix(prefix)
+        }
+        for score in scores
+    ]
+    told = [row for row in rows if row]
+    return {
+        f"rewards/{column}": float(np.mean([row.get(column, 0.0) for row in told]))
+        for column in sorted({column for row in told for column in row})
+    }
+
+
+def logged_metrics(scores: Sequence[Score]) -> dict[str, float]:
+    """Means of what the user's functions logged, over the rows they logged it with."""
+    values: dict[str, list[float]] = {}
+    for score in scores:
+        for name, value in score.logged.items():
+            values.setdefault(f"user/{name}", []).append(value)
+    return {name: float(np.mean(values[name])) for name in sorted(values)}
+
+
+def reward_histograms(
+    groups: Sequence[Group], names: Iterable[str]
+) -> dict[str, Histogram]:
+    """How each reward is spread over the rows; without those that all abstain.
+
+    Args:
+      groups: After scoring.
+      names: Of the rewards.
+    """
+    scores = [score for group in groups for score in group.scores]
+    found = {n: histogram_of([score.rewards[n] for score in scores]) for n in names}
+    return {f"rewards/{name}": h for name, h in found.items() if h is not None}
 
 
 def dead_group_metrics(
@@ -175,11 +237,45 @@ def completion_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
+def lengths_by_verdict(groups: Sequence[Group]) -> dict[str, float]:
+    """Mean tokens of the completions judged correct, and of those judged wrong."""
+    lengths: dict[bool, list[int]] = {True: [], False: []}
+    for group in groups:
+        for completion, score in zip(group.completions, group.scores, strict=True):
+            if is_judged(score):
+                is_correct = score.verdict.is_correct  # type: ignore[union-attr]
+                lengths[is_correct].append(len(completion.token_ids))
+    return {
+        "completions/mean_length_solved": _mean(np.array(lengths[True])),
+        "completions/mean_length_unsolved": _mean(np.array(lengths[False])),
+    }
+
+
+def prompt_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Lengths of the distinct prompts in tokens; NaN without any."""
+    lengths = [len(prompt.token_ids) for group in groups for prompt in group.prompts]
+    return {
+        "prompt_length/mean": _mean(np.array(lengths)),
+        "prompt_length/min": float(min(lengths, default=math.nan)),
+        "prompt_length/max": float(max(lengths, default=math.nan)),
+    }
+
+
 def error_share(groups: Sequence[Group]) -> float:
     """Share of rows that could not be scored."""
     scores = [score for group in groups for score in group.scores]
     infra = [s.verdict is not None and s.verdict.status == "INFRA" for s in scores]
     return _share(infra)
+
+
+def failures_of(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """How each reward failed on rows, by its name; those that did not are left out."""
+    found: dict[str, list[str]] = {}
+    for group in groups:
+        for score in group.scores:
+            for name, reason in score.failures.items():
+                found.setdefault(name, []).append(reason)
+    return found
 
 
 def _kept_totals(

@@ -18,6 +18,7 @@ from jaxgrpo.assembly import (
     restarted_state,
     restored_state,
     run_mesh,
+    validation_problems,
 )
 from jaxgrpo.checkpoint import Checkpointer
 from jaxgrpo.conclusion import say_setting
@@ -37,10 +38,12 @@ from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.imitation import ExampleStream
 from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
 from jaxgrpo.policy import Policy, check_lengths, initial_weights, load_policy
+from jaxgrpo.problems.targets import target_style
 from jaxgrpo.report.curves import write_curves
 from jaxgrpo.report.evaluation_chart import write_evaluation
 from jaxgrpo.run_folder import RunFolder, environment, write_whole
 from jaxgrpo.scorer_setup import build_scorer
+from jaxgrpo.training_problems import training_problems
 
 EXPORT_DTYPE = "float16"
 """Of exported weights: half the size, and 8 times finer than bfloat16."""
@@ -71,6 +74,8 @@ class _Tools:
 def train_supervised(config: Config, folder: Path) -> None:
     """Runs all phases, or continues where the folder's last checkpoint stands."""
     begun_s = time.monotonic()
+    for stage in config.supervised.stages:
+        target_style(config.data.dataset, stage.targets)  # refused now, not later
     with (
         RunFolder(folder) as run,
         Console(config.log.console, _num_steps(config)) as console,
@@ -102,11 +107,8 @@ def _train_in(
     """Loads policy and problems, and runs the phases that are left."""
     policy = load_policy(config.model, config.prompt)
     check_lengths(config, policy)
-    report = console.counter("preparing problems")
-    problems = problems_of(config.data, config.data.split, report=report)
-    validation = problems_of(
-        config.data, "validation", limit=config.evaluation.num_validation_problems
-    )
+    problems = training_problems(config, run.path, console)
+    validation = validation_problems(config)
     latest = checkpointer.latest_step()
     loop = {} if latest is None else checkpointer.loop_state(latest)
     with MetricLog(
@@ -131,7 +133,7 @@ def _train_in(
             # As if the run had begun this long ago and never stopped.
             begun_s=begun_s - loop.get("wall_s", 0.0),
         )
-        say_setting(policy, scorer, log, console)
+        say_setting(config, policy, scorer, log, console)
         _run_stages(tools, latest)
 
 
@@ -239,10 +241,12 @@ def _run_stage(
 
 def _example_stream(tools: _Tools, index: int) -> ExampleStream:
     config = tools.config
+    stage = config.supervised.stages[index]
     return ExampleStream(
         tools.problems,
         tools.policy,
-        config.supervised.stages[index],
+        target_style(config.data.dataset, stage.targets),
+        share=stage.share,
         batch_size=config.supervised.problems_per_batch,
         max_prompt_tokens=config.prompt.max_prompt_tokens,
         seed=config.run.seed + index,

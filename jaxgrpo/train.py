@@ -8,56 +8,55 @@ metric log. All else is a function or an immutable record.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxgrpo.assembly import (
-    Optimizer,
     base_checksum,
     build_optimizer,
+    expected_programs,
     export_checkpoint,
     initial_state,
-    problems_of,
     restored_state,
     run_mesh,
-    update_settings,
+    validation_problems,
 )
-from jaxgrpo.batching import is_prompt_major, rows_of_completions, update_arrays
+from jaxgrpo.calibration import calibrate
 from jaxgrpo.checkpoint import Checkpointer
 from jaxgrpo.compile_watch import CompileWatch
-from jaxgrpo.conclusion import (
-    conclude,
-    kept_evaluation,
-    say_finished,
-    say_setting,
-)
+from jaxgrpo.conclusion import conclude, say_finished, say_setting
 from jaxgrpo.config import Config
+from jaxgrpo.config_guard import guard_limits, guard_warnings
 from jaxgrpo.console import Console
-from jaxgrpo.device.mesh import placed_like, replicated_like
-from jaxgrpo.device.model.decoder import Weights
 from jaxgrpo.device.model.lora import policy_weights, without_base
 from jaxgrpo.device.records import TrainState
-from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN
-from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
-from jaxgrpo.engine import Engine
-from jaxgrpo.evaluate import (
-    Evaluation,
-    check_errors,
-    evaluate,
-    scored_groups,
-    submit_each,
+from jaxgrpo.drawing import Drawing
+from jaxgrpo.evaluate import submit_each
+from jaxgrpo.evaluation.outcomes import Evaluation
+from jaxgrpo.held_out import HeldOut
+from jaxgrpo.host.collapse_guard import CollapseGuard
+from jaxgrpo.host.credit.blame_metrics import blame_metrics, blame_warnings
+from jaxgrpo.host.diversity import NGRAM, diversity_metrics
+from jaxgrpo.host.regroup import (
+    Regrouper,
+    Turn,
+    left_out,
+    regroup,
+    regroup_metrics,
 )
-from jaxgrpo.host.records import Group, Problem, Prompt
-from jaxgrpo.host.regroup import Regrouper, regroup
+from jaxgrpo.host.rewards.histogram import Histogram
+from jaxgrpo.host.rewards.schedule import RewardWeights
 from jaxgrpo.host.scorer import Scorer
+from jaxgrpo.learning import Learning, build_learning
+from jaxgrpo.memory_metrics import memory_metrics
+from jaxgrpo.methods import build_curriculum, build_regroupers, build_temperature
 from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
+from jaxgrpo.model_rewards import model_rewards
 from jaxgrpo.policy import (
     Policy,
     check_lengths,
@@ -66,18 +65,22 @@ from jaxgrpo.policy import (
     load_reference,
 )
 from jaxgrpo.problems.stream import ProblemStream
+from jaxgrpo.reward_setup import reward_weights
 from jaxgrpo.rollout_table import drop_after, write_rollouts
 from jaxgrpo.run_folder import RunFolder
-from jaxgrpo.sampling import drawn_groups, training_engine
-from jaxgrpo.scorer_setup import build_scorer
+from jaxgrpo.sampling import training_engine
+from jaxgrpo.scorer_setup import training_scorer
 from jaxgrpo.step_metrics import (
     Counters,
     group_metrics,
     num_sampled,
+    num_tokens,
+    reward_histograms,
     total_rewards,
     warnings_of,
 )
 from jaxgrpo.stopwatch import Stopwatch
+from jaxgrpo.training_problems import training_problems
 
 
 def train(config: Config, run_folder: Path) -> None:
@@ -101,34 +104,30 @@ class _Run:
 
     config: Config
     policy: Policy
-    engine: Engine
-    """Draws the completions of the steps."""
-    optimizer: Optimizer
-    settings: UpdateSettings
-    weights: dict[str, float]
-    """Factor of each reward, in config order."""
+    drawing: Drawing
+    learning: Learning
+    weights: RewardWeights
+    """Factor of each reward in a step."""
     folder: RunFolder
     scorer: Scorer
-    problems: ProblemStream
-    validation: Sequence[Problem]
+    held_out: HeldOut
     regroupers: tuple[Regrouper, ...]
+    guard: CollapseGuard
     checkpointer: Checkpointer
     log: MetricLog
     compile_watch: CompileWatch
     console: Console
     reference: Policy | None
     """Model whose evaluation is shown beside the result."""
-    num_available: int
-    """Problems of the training split."""
     begun_s: float
     """Clock when this process began the run."""
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters
 
 
 def train_grpo(config: Config, folder: Path) -> None:
     """Learns from scored samples, between an evaluation before and one after."""
     begun_s = time.monotonic()
-    weights = {name: reward.weight for name, reward in config.rewards.items()}
+    weights = reward_weights(config)
     with (
         RunFolder(folder) as run_folder,
         Console(config.log.console, config.run.num_steps) as console,
@@ -138,7 +137,7 @@ def train_grpo(config: Config, folder: Path) -> None:
             say_finished(run_folder, console)
             return
         with (
-            build_scorer(config.scorer, list(weights)) as scorer,
+            training_scorer(config) as scorer,
             Checkpointer(
                 run_folder.checkpoints,
                 every_steps=config.checkpoint.every_steps,
@@ -156,7 +155,7 @@ def _train_in(
     console: Console,
     scorer: Scorer,
     checkpointer: Checkpointer,
-    weights: dict[str, float],
+    weights: RewardWeights,
     begun_s: float,
 ) -> None:
     """Loads policy and problems, restores what the folder holds, and runs the steps."""
@@ -164,13 +163,13 @@ def _train_in(
     check_lengths(config, policy)
     reference = load_reference(config)
     engine = training_engine(config, policy)
-    report = console.counter("preparing problems")
-    source = problems_of(config.data, config.data.split, report=report)
+    source = training_problems(config, run_folder.path, console)
     optimizer = build_optimizer(config.optimizer, num_updates=config.num_updates)
     state = initial_state(
         initial_weights(policy, config, run_mesh(config)), optimizer, policy, config
     )
     loop: dict[str, Any] = {}
+    counters = Counters()
     latest = checkpointer.latest_step()
     if latest is not None:
         state, loop = restored_state(checkpointer, latest, state)
@@ -187,198 +186,171 @@ def _train_in(
             notify=console.note,
         ) as log,
         ProblemStream(source, batch_size=1, seed=config.run.seed) as problems,
-        CompileWatch(expected=_programs_of(engine)) as compile_watch,
+        CompileWatch(expected=expected_programs(engine)) as compile_watch,
     ):
         run = _Run(
             config=config,
             policy=policy,
-            engine=engine,
-            optimizer=optimizer,
-            settings=update_settings(config, policy),
+            drawing=Drawing(
+                config=config,
+                policy=policy,
+                engine=engine,
+                problems=problems,
+                num_available=len(source),
+                curriculum=build_curriculum(config),
+                temperature=build_temperature(config),
+                scorer=scorer,
+                rewards=model_rewards(config, policy),
+                counters=counters,
+            ),
+            learning=build_learning(config, policy, optimizer, engine),
             weights=weights,
             folder=run_folder,
             scorer=scorer,
-            problems=problems,
-            validation=problems_of(
-                config.data,
-                "validation",
-                limit=config.evaluation.num_validation_problems,
+            held_out=HeldOut(
+                config=config,
+                folder=run_folder.path,
+                scorer=scorer,
+                console=console,
+                validation=validation_problems(config),
             ),
-            regroupers=(),
+            regroupers=build_regroupers(config),
+            guard=CollapseGuard(guard_limits(config)),
             checkpointer=checkpointer,
             log=log,
             compile_watch=compile_watch,
             console=console,
             reference=reference,
-            num_available=len(source),
+            counters=counters,
             begun_s=begun_s,
         )
         _restore_loop(run, loop)
-        say_setting(policy, scorer, log, console)
+        say_setting(config, policy, scorer, log, console)
+        for text in guard_warnings(config):
+            console.warn(text)
         _run_steps(run, state, first_step=latest or 0)
 
 
 def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
     config, already_s = run.config, run.counters.wall_s
     before = _evaluated_before(run, state, first_step)
-    num_steps = config.run.num_steps
-    for step in range(first_step, num_steps):
-        state, metrics = _step(run, state, step)
-        made = step + 1
+    number = config.temperature.calibration_problems
+    if number and not first_step:
+        problems = run.held_out.validation[:number]
+        run.console.note(calibrate(run.drawing, policy_weights(state), problems))
+    made, num_steps = first_step, config.run.num_steps
+    while made < num_steps and not run.guard.reason:
+        state, metrics, histograms = _step(run, state, made)
+        made += 1
         every = config.evaluation.every_steps
         if every and made % every == 0 and made < num_steps:
-            result = evaluate(
-                policy_weights(state), run.policy, run.validation, run.scorer, config,
-                step=made, with_samples=False,
-            )  # fmt: skip
-            metrics |= evaluation_metrics(result)
-        run.log.write(made, metrics)
+            clock = Stopwatch()
+            weights = policy_weights(state)
+            metrics |= run.held_out.during(weights, run.policy, step=made)
+            metrics["timing_s/testing"] = clock.elapsed_s
+        metrics |= run.guard.observe(metrics)
+        for name in run.weights.observe(made, metrics):
+            run.console.note(f"step {made}: the weight of rewards.{name} switches.")
+        run.log.write(made, metrics, histograms)
         run.console.step(made, metrics)
         run.counters.wall_s = already_s + time.monotonic() - run.begun_s
         run.checkpointer.save_if_due(
             made,
-            made == num_steps,
+            made == num_steps or bool(run.guard.reason),
             without_base(state),
             partial(_loop_state, run, state),
         )
-    after = _evaluated(run, policy_weights(state), run.policy, "after", step=num_steps)
+    if run.guard.reason:
+        run.console.warn(f"stopped after step {made}: {run.guard.reason}")
+    weights = policy_weights(state)
+    after = run.held_out.kept("after", weights, run.policy, step=made)
     evaluations = {"before": before, "after": after}
     if run.reference is not None:
         weights = initial_weights(run.reference, config, run_mesh(config))
-        evaluations["reference"] = _evaluated(
-            run, weights, run.reference, "reference", step=0
+        evaluations["reference"] = run.held_out.kept(
+            "reference", weights, run.reference, step=0
         )
     run.counters.wall_s = already_s + time.monotonic() - run.begun_s
-    _finish(run, state, evaluations, resumed_from=first_step)
+    _finish(run, state, evaluations, num_steps=made, resumed_from=first_step)
 
 
 def _step(
     run: _Run, state: TrainState, step: int
-) -> tuple[TrainState, dict[str, float]]:
+) -> tuple[TrainState, dict[str, float], dict[str, Histogram]]:
     """One step: the whole path of the data."""
-    clock = Stopwatch()
+    clock, weights = Stopwatch(), run.weights.at(step)
     run.compile_watch.skip()  # evaluations have shapes of their own
-    problems, prompts = _next_prompts(run)
+    number = run.config.sampling.problems_per_step
+    problems, prompts = run.drawing.next_prompts(number)
     clock.lap("prompt")
-    drawn = _drawn(run, state, step, problems, prompts)
-    submitted = submit_each(run.scorer, drawn)  # scored while others are drawn
-    clock.lap("sample")
-    scored = scored_groups(submitted)
-    check_errors(scored, run.config.scorer.max_error_share)
-    groups = regroup(scored, run.regroupers)
-    clock.lap("score")
-    state, update_metrics, outputs = _updated(run, state, step, groups)
-    clock.lap("update")
+    drawn = run.drawing.groups(state, step, problems, prompts)
+    # Scored while others are drawn.
+    submitted = submit_each(run.scorer, drawn, step=step)
+    clock.lap("gen")
+    try:
+        scored = run.drawing.scored(state, step, submitted)
+    finally:  # What a reward printed tells why it stopped the run.
+        for name, text in run.scorer.take_outputs().items():
+            run.console.note(f"rewards.{name} wrote (shown once):\n{text}")
+    run.drawing.requested.clear()
+    groups = regroup(scored, run.regroupers, _turn(run, state, step))
+    others = left_out([*scored, *run.drawing.requested], groups)
+    clock.lap("reward")
+    temperature = run.drawing.temperature.current
+    state, update_metrics, outputs = run.learning.updated(
+        state, step, groups, weights=weights, temperature=temperature
+    )
+    clock.lap("update_actor")
     write_rollouts(
         run.folder.path,
         step + 1,
         groups,
-        rewards_total=total_rewards(groups, run.weights),
+        rewards_total=total_rewards(groups, weights),
         advantages=np.asarray(outputs.advantages_B),
         trainer_logprobs=np.asarray(outputs.logprobs_BT),
         entropies=np.asarray(outputs.entropies_BT),
+        credit=jax.device_get(outputs.credit_BT),
+        left_out=others,
+        left_out_total=total_rewards(others, weights),
     )
-    clock.lap("write")
-    metrics = update_metrics | group_metrics(scored, run.weights)
+    clock.lap("dump_rollout_generations")
+    metrics = update_metrics | group_metrics(scored, weights)
+    metrics |= run.weights.metrics(step)
     metrics |= run.counters.add(prompts, scored)
     metrics |= run.scorer.metrics() | run.compile_watch.take()
-    metrics["dropped_groups"] = len(scored) - len(groups)
+    metrics |= regroup_metrics(run.regroupers) | run.drawing.temperature.metrics()
+    metrics |= diversity_metrics(scored) | blame_metrics(scored)
+    run.drawing.temperature.observe(metrics[f"diversity/distinct_{NGRAM}"])
+    run.drawing.curriculum.observe(scored)
+    metrics |= run.drawing.curriculum.metrics()
+    metrics["dropped_groups"] = len(others)
+    metrics["sampling/max_new_tokens"] = run.config.sampling.budget_at(step)
     warnings = warnings_of(metrics, gap_limit=run.config.log.sampler_gap_warning)
+    warnings += blame_warnings(scored)
     for text in warnings + run.compile_watch.excess():
         run.console.warn(f"step {step + 1}: {text}")
-    return state, metrics | clock.metrics(num_sampled(scored))
+    num_read = run.counters.num_problems + run.counters.dropped_prompts
+    metrics["epoch"] = num_read / run.drawing.num_available
+    metrics |= memory_metrics()
+    metrics |= clock.metrics(
+        num_sampled=num_sampled(scored),
+        num_tokens=num_tokens(prompts, scored),
+        num_devices=jax.device_count(),
+    )
+    return state, metrics, reward_histograms(scored, weights)
 
 
-def _drawn(
-    run: _Run,
-    state: TrainState,
-    step: int,
-    problems: Sequence[Problem],
-    prompts: Sequence[Prompt],
-) -> Iterator[tuple[int, Group]]:
-    """G completions of each prompt, a group as it is completed."""
-    return drawn_groups(
-        run.engine,
-        policy_weights(state),
-        run.policy,
-        problems,
-        prompts,
-        seed=run.config.run.seed,
-        purpose=PURPOSE_TRAIN,
+def _turn(run: _Run, state: TrainState, step: int) -> Turn:
+    """The step as regroupers see it."""
+    return Turn(
         step=step,
-        temperature=run.config.sampling.temperature,
+        num_steps=run.config.run.num_steps,
         policy_step=int(state.step),
+        weights=run.weights.at(step),
+        is_decoupled=run.config.objective.combine == "normalize_then_sum",
+        draw=partial(run.drawing.scored_on_request, state, step),
+        next_problems=lambda number: run.drawing.next_prompts(number)[0],
     )
-
-
-def _updated(
-    run: _Run, state: TrainState, step: int, groups: Sequence[Group]
-) -> tuple[TrainState, dict[str, float], UpdateOutputs]:
-    """The state after learning from scored groups; metrics, and values per completion.
-
-    The values stand in the order of the groups' completions.
-    """
-    config, o = run.config, run.config.objective
-    batch = update_arrays(
-        groups,
-        list(run.weights),
-        seed=config.run.seed,
-        purpose=PURPOSE_TRAIN,
-        step=step,
-        num_prompts=config.sampling.problems_per_step,
-        num_rows=config.batch_size,
-        num_positions=config.prompt.max_prompt_tokens,
-        num_columns=config.sampling.max_new_tokens,
-    )
-    updates_made = step * o.updates_per_rollout * o.minibatches
-    learning_rate = run.optimizer.learning_rate_at(updates_made)
-    is_plain = is_prompt_major(batch[1], config.sampling.problems_per_step)
-    state, metrics, outputs = update(
-        state,
-        *placed_like(batch, state.params),
-        jnp.float32(config.sampling.temperature),
-        replicated_like(run.engine.constraints, state.params),
-        architecture=run.policy.architecture,
-        optimizer=run.optimizer.transformation,
-        settings=run.settings._replace(is_prompt_major=is_plain),
-    )
-    rows = rows_of_completions(groups)
-    metrics, outputs = jax.device_get((metrics, outputs))
-    outputs = jax.tree.map(lambda values: values[rows], outputs)
-    numbers = {name: float(value) for name, value in metrics.items()}
-    return state, numbers | {"learning_rate": learning_rate}, outputs
-
-
-def _next_prompts(run: _Run) -> tuple[list[Problem], list[Prompt]]:
-    """The next Q problems whose prompts fit, with their prompts."""
-    problems: list[Problem] = []
-    prompts: list[Prompt] = []
-    num_drawn = 0
-    while len(prompts) < run.config.sampling.problems_per_step:
-        if num_drawn > run.num_available and not prompts:
-            raise ValueError(
-                f"none of the {run.num_available} training prompts fits in "
-                f"prompt.max_prompt_tokens {run.config.prompt.max_prompt_tokens}. "
-                "Raise it."
-            )
-        (problem,) = next(run.problems)
-        num_drawn += 1
-        prompt = run.policy.encode(problem)
-        if len(prompt.token_ids) > run.config.prompt.max_prompt_tokens:
-            run.counters.dropped_prompts += 1
-            continue
-        problems.append(problem)
-        prompts.append(prompt)
-    return problems, prompts
-
-
-def _evaluated(
-    run: _Run, params: Weights, policy: Policy, name: str, *, step: int
-) -> Evaluation:
-    return kept_evaluation(
-        run.folder.path, name, params, policy, run.scorer, run.config, run.console,
-        step=step,
-    )  # fmt: skip
 
 
 def _evaluated_before(run: _Run, state: TrainState, first_step: int) -> Evaluation:
@@ -386,7 +358,7 @@ def _evaluated_before(run: _Run, state: TrainState, first_step: int) -> Evaluati
     params = policy_weights(state)
     if first_step and not (run.folder.path / "evaluation_before.json").exists():
         params = initial_weights(run.policy, run.config, run_mesh(run.config))
-    return _evaluated(run, params, run.policy, "before", step=0)
+    return run.held_out.kept("before", params, run.policy, step=0)
 
 
 def _finish(
@@ -394,6 +366,7 @@ def _finish(
     state: TrainState,
     evaluations: dict[str, Evaluation],
     *,
+    num_steps: int,
     resumed_from: int,
 ) -> None:
     """Exports the weights; writes table, pictures and summary."""
@@ -402,31 +375,27 @@ def _finish(
     export_checkpoint(path / "export", run.policy, weights, dtype="float32")
     summary = {
         **vars(run.counters),
-        "num_steps": run.config.run.num_steps,
+        "num_steps": num_steps,
+        "stopped_because": run.guard.reason,
         "resumed_from": resumed_from,
         "seed": run.config.run.seed,
         "scorer": run.scorer.counters(),
     }
     run.log.summary(evaluation_metrics(evaluations["after"]))
-    conclude(run.folder, run.config, run.console, evaluations, summary)
-
-
-def _programs_of(engine: Engine) -> dict[str, int]:
-    """How many programs each function of a step may have."""
-    num_widths = len(engine.settings.prompt_widths)
-    return {
-        "prefill": num_widths,
-        "insert": num_widths,
-        "decode_segment": engine.settings.num_segment_programs,
-        "update": 2,  # with and without a gather of prompts
-    }
+    tails = run.held_out.tails
+    conclude(run.folder, run.config, run.console, evaluations, tails, summary)
 
 
 def _loop_state(run: _Run, state: TrainState) -> dict[str, Any]:
     return {
         "base_checksum": base_checksum(state.base_params),
-        "problems": run.problems.state_dict(),
+        "guard": run.guard.state_dict(),
+        "reward_weights": run.weights.state_dict(),
+        "problems": run.drawing.problems.state_dict(),
+        "curriculum": run.drawing.curriculum.state_dict(),
+        "temperature": run.drawing.temperature.state_dict(),
         "counters": vars(run.counters),
+        "held_out": run.held_out.state_dict(),
         "wandb_id": run.log.wandb_id,
         "regroupers": {r.name: r.state_dict() for r in run.regroupers},
     }
@@ -435,7 +404,12 @@ def _loop_state(run: _Run, state: TrainState) -> dict[str, Any]:
 def _restore_loop(run: _Run, loop: dict[str, Any]) -> None:
     if not loop:
         return
-    run.problems.load_state_dict(loop["problems"])
+    run.guard.load_state_dict(loop["guard"])
+    run.weights.load_state_dict(loop["reward_weights"])
+    run.drawing.problems.load_state_dict(loop["problems"])
+    run.drawing.curriculum.load_state_dict(loop["curriculum"])
+    run.drawing.temperature.load_state_dict(loop["temperature"])
     vars(run.counters).update(loop["counters"])
+    run.held_out.load_state_dict(loop["held_out"])
     for regrouper in run.regroupers:
         regrouper.load_state_dict(loop["regroupers"][regrouper.name])

@@ -9,7 +9,12 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, cast
+
+import numpy as np
+
+from jaxgrpo.host.rewards.histogram import Histogram
 
 WandbMode = Literal["auto", "offline", "online", "disabled"]
 
@@ -65,9 +70,26 @@ class WandbRun:
             return "disabled"
         return "offline" if self._run.offline else "online"
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        histograms: Mapping[str, Histogram] = MappingProxyType({}),
+    ) -> None:
         """Records the metrics of a step; steps below the last one are ignored."""
-        self._attempt(lambda run: run.log(dict(metrics), step=step))
+
+        def record(run: Any) -> None:
+            import wandb
+
+            pictures = {
+                name: wandb.Histogram(
+                    np_histogram=(np.array(h.counts), np.array(h.edges))
+                )
+                for name, h in histograms.items()
+            }
+            run.log({**metrics, **pictures}, step=step)
+
+        self._attempt(record)
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """Records the result of the run."""

@@ -1,5 +1,6 @@
 """Rollouts that the engine drew, as the arrays of an update."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -7,6 +8,7 @@ import numpy as np
 
 from jaxgrpo.device.model.architecture import Architecture
 from jaxgrpo.device.records import FINISH_REASONS, Prompts, Rollouts
+from jaxgrpo.device.sampling.constraint import ConstraintTables
 from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN, row_keys, run_key
 from jaxgrpo.device.sampling.slots import SamplerSettings
 from jaxgrpo.engine import Engine, Request
@@ -18,15 +20,27 @@ def drawn_rollouts(
     prompts: Prompts,
     settings: SamplerSettings,
     temperature: float = 1.0,
+    *,
+    budgets: Sequence[int] = (),
+    constraints: ConstraintTables | None = None,
 ) -> Rollouts:
-    """G completions of each prompt, prompt-major; NumPy arrays, but for their keys."""
+    """G completions of each prompt, prompt-major; NumPy arrays, but for their keys.
+
+    Given constraints, all are drawn under the first one.
+    """
     token_ids_PS, lengths_P = np.asarray(prompts.token_ids_PS), prompts.lengths_P
     P, G, T = len(lengths_P), settings.group_size, settings.max_new_tokens
+    constraint_id = int(constraints is not None)
     requests = [
-        Request(token_ids=token_ids_PS[p, : int(lengths_P[p])], problem_hash=(p, 0))
+        Request(
+            token_ids=token_ids_PS[p, : int(lengths_P[p])],
+            problem_hash=(p, 0),
+            budgets=budgets,
+            constraint_id=constraint_id,
+        )
         for p in range(P)
     ]
-    groups = Engine(architecture, settings).sample(
+    groups = Engine(architecture, settings, constraints=constraints).sample(
         params, requests, run_key=run_key(0, PURPOSE_TRAIN, 0), temperature=temperature
     )
     ordered = sorted(groups, key=lambda group: group.index)
@@ -42,6 +56,7 @@ def drawn_rollouts(
     arrays = Rollouts(
         completion_BT=completion_BT,  # type: ignore[arg-type]
         lengths_B=np.array([len(s.token_ids) for s in samples], np.int32),  # type: ignore[arg-type]
+        budget_B=np.array([s.budget for s in samples], np.int32),  # type: ignore[arg-type]
         sampler_logprobs_BT=logprobs_BT,  # type: ignore[arg-type]
         finish_reason_B=np.array(  # type: ignore[arg-type]
             [FINISH_REASONS.index(s.finish_reason or "") for s in samples], np.int32
@@ -52,7 +67,7 @@ def drawn_rollouts(
             0, PURPOSE_TRAIN, 0, jnp.asarray(hash_B2), 0 * sample_B, sample_B
         ),
         policy_step_B=np.zeros(P * G, np.int32),  # type: ignore[arg-type]
-        constraint_id_B=np.zeros(P * G, np.int32),  # type: ignore[arg-type]
+        constraint_id_B=np.full(P * G, constraint_id, np.int32),  # type: ignore[arg-type]
         is_real_B=np.ones(P * G, bool),  # type: ignore[arg-type]
     )
     if settings.choice.num_kept:

@@ -134,7 +134,6 @@ def test_settings_come_from_all_tables(policy):
         }
     )
     settings = update_settings(config, policy)
-    assert settings.weights_R == (1.0, 0.25)
     assert settings.num_tokens == policy.num_tokens
     assert settings.updates_per_rollout == 2
     assert (settings.minibatches, settings.microbatches) == (4, 2)

@@ -23,7 +23,7 @@ from jaxgrpo.policy import Policy, load_policy
 
 P, G, S, T = 6, 3, 40, 5
 REWARDS = ["exact", "similarity"]
-KEY_OF = {"seed": 3, "purpose": 0, "step": 7}
+KEY_OF: dict[str, Any] = {"seed": 3, "purpose": 0, "step": 7}
 
 PROBLEMS = [
     Problem(id=f"p{i}", kind="output", prompt=f"def f(x):\n    return x\nf({i})",
@@ -66,6 +66,7 @@ def groups(policy, prompts) -> list[Group]:
             sampler_logprobs=-rng.random(length).astype(np.float32),
             policy_step=11,
             sample=sample,
+            budget=max(length, T - sample),
         )
 
     return [
@@ -87,7 +88,9 @@ def scored(group: Group) -> Group:
     return replace(group, scores=tuple(scores))
 
 
-def arrays_of(groups: list[Group], num_rows: int = P * G) -> Any:
+def arrays_of(
+    groups: list[Group], num_rows: int = P * G, *, has_factors: bool = False
+) -> Any:
     return update_arrays(
         groups,
         REWARDS,
@@ -96,6 +99,7 @@ def arrays_of(groups: list[Group], num_rows: int = P * G) -> Any:
         num_rows=num_rows,
         num_positions=S,
         num_columns=T,
+        has_factors=has_factors,
     )
 
 
@@ -152,6 +156,7 @@ def test_arrays_hold_what_the_completions_do(groups, prompts):
         reason = FINISH_REASONS[int(rollouts.finish_reason_B[row])]
         assert reason == completion.finish_reason
         assert rollouts.policy_step_B[row] == 11
+        assert rollouts.budget_B[row] == completion.budget
         assert rollouts.prompt_index_B[row] == rollouts.group_id_B[row] == row // G
     assert rollouts.kept_BTk is None
     assert rewards.rewards_BR[:num_real, 0].tolist() == [0.0, 1.0, 2.0] * len(PROBLEMS)
@@ -194,8 +199,17 @@ def test_the_ids_that_tokens_were_drawn_from_come_along(groups):
 
 
 def test_completions_truncated_in_different_ways_are_refused(groups):
-    with pytest.raises(AssertionError, match="truncated to different numbers"):
+    with pytest.raises(
+        AssertionError, match="3 of 6 completions are truncated, to .4. ids"
+    ):
         arrays_of([scored(with_kept(groups[0], 4)), scored(groups[1])])
+
+
+def test_a_constraint_without_a_budget_cannot_be_replayed(groups):
+    completions = [replace(c, constraint_id=1, budget=0) for c in groups[0].completions]
+    group = replace(groups[0], completions=tuple(completions))
+    with pytest.raises(AssertionError, match="problem 'p0' .* budget is not known"):
+        arrays_of([scored(group)])
 
 
 def test_padding_rows_and_prompts_are_in_range(groups):
@@ -307,3 +321,16 @@ def test_missing_logprobs_are_refused(groups):
 def test_more_rows_than_the_batch_holds_are_refused(groups):
     with pytest.raises(AssertionError, match="12 completions, 8 rows"):
         arrays_of([scored(group) for group in groups], num_rows=8)
+
+
+def test_factors_of_advantages_become_credit(groups):
+    halved = replace(
+        groups[0],
+        scores=tuple(
+            replace(score, advantage_factor=0.5) for score in scored(groups[0]).scores
+        ),
+    )
+    *_, with_factors = arrays_of([halved, scored(groups[1])], has_factors=True)
+    assert with_factors.credit_BT[:, 0].tolist()[: 2 * G] == [0.5] * G + [1.0] * G
+    with pytest.raises(AssertionError, match="would be lost"):
+        arrays_of([halved, scored(groups[1])])

@@ -36,8 +36,8 @@ num_steps = 10
 [[supervised.stages]]
 name = "mixed"
 num_steps = 5
-notation = "mixed"
-mixed_share = 0.5
+targets = "mixed"
+share = 0.5
 """
 
 
@@ -329,6 +329,8 @@ def test_unknown_reward_names_the_nearest(grpo_file: Path):
         (["sampling.rows_per_problem=9"], "more than sampling.group_size 8"),
         (["mesh.data=8", "sampling.slots=12"], "Set it to a multiple of 8"),
         (["sampling.cache_dtype=int8"], "to 'token_truncate' for instance"),
+        (["sampling.constraint=yaml"], "Write python_literal, json, regex:PATTERN or"),
+        (["sampling.constraint=regex:("], "the pattern '(' cannot be compiled"),
         (
             ["objective.correction=token_mask", "objective.correction_min=2.0"],
             "is not below correction_max 2.0",
@@ -351,8 +353,8 @@ def test_impossible_combination_says_what_to_change(
     [
         ("run.mode=grpo", "no reward is configured"),
         ("supervised.stages.1.name=clean", "repeats the name 'clean'"),
-        ("supervised.stages.1.mixed_share=0.0", "Set mixed_share above 0"),
-        ("supervised.stages.0.mixed_share=0.5", "and only then"),
+        ("supervised.stages.1.share=0.0", "Set share above 0"),
+        ("supervised.stages.0.share=0.5", "and only then"),
         ("optimizer.warmup_steps=6", "stage 'mixed', which makes 5 updates"),
         ("supervised.problems_per_batch=20001", "supervised.problems_per_batch 20001"),
     ],

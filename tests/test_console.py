@@ -1,4 +1,5 @@
 import io
+import itertools
 import re
 import threading
 
@@ -132,15 +133,47 @@ def test_quiet_shows_neither_steps_nor_notes():
     assert stream.getvalue() == ""
 
 
-def test_a_plain_counter_speaks_four_times():
+def test_a_plain_counter_speaks_four_times_with_rate_and_time_left():
     stream = io.StringIO()
-    with Console("plain", 3, stream=stream) as console:
+    ticks = itertools.count(0.0, 0.5)
+    with Console("plain", 3, stream=stream, clock=lambda: next(ticks)) as console:
         show = console.counter("evaluating")
         for done in range(101):
             show(done, 100)
     assert stream.getvalue().splitlines() == [
-        f"evaluating: {done}/100" for done in (25, 50, 75, 100)
+        "evaluating: 25/100, 2/s, 0:38 left",
+        "evaluating: 50/100, 2/s, 0:25 left",
+        "evaluating: 75/100, 2/s, 0:12 left",
+        "evaluating: 100/100, 2/s",
     ]
+
+
+def test_a_rate_leaves_out_what_another_process_did():
+    stream = io.StringIO()
+    times = iter([10.0, 14.0])
+    with Console("plain", 3, stream=stream, clock=lambda: next(times)) as console:
+        show = console.counter("evaluating")
+        show(60, 100)
+        show(100, 100)
+    assert stream.getvalue().splitlines()[-1] == "evaluating: 100/100, 10/s"
+
+
+def test_a_plain_counter_of_unknown_total_speaks_at_doublings():
+    stream = io.StringIO()
+    with Console("plain", 3, stream=stream, clock=lambda: 0.0) as console:
+        show = console.counter("preparing")
+        for done in range(1, 2100):
+            show(done, 0)
+    assert stream.getvalue().splitlines() == [
+        f"preparing: {done}" for done in (512, 1024, 2048)
+    ]
+
+
+def test_a_counter_of_unknown_total_shows_what_is_done():
+    stream = Terminal()
+    with Console("rich", 3, stream=stream) as console:
+        console.counter("preparing")(7, 0)
+        assert re.search(r"preparing 7(?![/\d])", shown(stream))
 
 
 def test_a_counter_on_a_terminal_disappears_when_it_is_done():

@@ -267,7 +267,7 @@ def test_blocks_side_by_side_draw_the_same_but_for_rounding(
         for one, other in zip(group.samples, theirs.samples, strict=True):
             assert one.token_ids == other.token_ids
             np.testing.assert_allclose(one.logprobs, other.logprobs, rtol=0, atol=1e-5)
-    # One block of the ring, and both: it is 16 columns long.
+    # Two blocks of the ring, and all three: it is 12 columns long.
     assert program._cache_size() == before + 2
 
 
@@ -318,7 +318,7 @@ def test_one_program_is_compiled_for_a_bucket(params: Any) -> None:
         for length in (3, 150, 128, 129, 1, 200, 90)
     ]
     draw(params, requests, settings)
-    # Two buckets, 128 and 208 wide, and one program for all segments.
+    # Two buckets, 128 and 256 wide, and one program for all segments.
     compiled = [program._cache_size() for program in programs]
     assert list(np.subtract(compiled, before)) == [2, 2, 1]
     draw(jax.tree.map(lambda x: 0.5 * x, params), requests[::-1], settings, step=3)

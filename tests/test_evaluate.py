@@ -1,126 +1,30 @@
-"""Measuring a policy: estimates against enumeration, and the whole on a real model."""
+"""Measuring a policy: a real model on real problems, at once and in parts."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import jax
 import pytest
 
 from jaxgrpo.assembly import problems_of
-from jaxgrpo.config import Config, EvaluationConfig
+from jaxgrpo.config import Config
 from jaxgrpo.device.model.decoder import initial_params
 from jaxgrpo.evaluate import (
-    Evaluation,
+    Measured,
     evaluate,
-    greedy_results,
-    pass_at_k,
-    sampled_results,
+    outcomes_of,
     scored_groups,
     submit_each,
 )
-from jaxgrpo.host.judge.results import infra_verdict
+from jaxgrpo.evaluation.outcomes import Evaluation
 from jaxgrpo.host.messages import SandboxSettings
 from jaxgrpo.host.records import Group, Problem, Score, Verdict
 from jaxgrpo.host.scorer import Scorer
-from jaxgrpo.host.scoring import abstaining_score
 from jaxgrpo.policy import Policy, load_policy
 from tests.host.conftest import group_of
 from tests.problems.conftest import SIZES
-
-# Estimates
-
-
-@pytest.mark.parametrize("n", [1, 4, 7])
-def test_pass_at_k_is_the_share_of_subsets_with_a_correct_sample(n):
-    for c in range(n + 1):
-        is_correct = [index < c for index in range(n)]
-        for k in range(1, n + 1):
-            hits = [any(chosen) for chosen in combinations(is_correct, k)]
-            assert pass_at_k(n, c, k) == pytest.approx(sum(hits) / len(hits))
-
-
-@pytest.mark.parametrize(
-    ("n", "c", "k"), [(200, 3, 1), (200, 3, 100), (200, 100, 100), (10, 5, 6)]
-)
-def test_pass_at_k_is_what_the_paper_computes(n, c, k):
-    # Figure 3 of the paper: a product, for numerical stability.
-    expected = 1.0 - math.prod(1.0 - k / i for i in range(n - c + 1, n + 1))
-    assert pass_at_k(n, c, k) == pytest.approx(1.0 if n - c < k else expected)
-
-
-def test_pass_at_k_beyond_the_samples_is_refused():
-    with pytest.raises(AssertionError, match="pass@5 from 4 samples"):
-        pass_at_k(4, 2, 5)
-
-
-def judged(group: Group, classes: Sequence[str]) -> Group:
-    scores = [
-        Score(
-            rewards={},
-            verdict=Verdict(status="OK" if c == "exact" else "WA", error_class=c),
-            error_class=c,
-        )
-        for c in classes
-    ]
-    return replace(group, scores=tuple(scores))
-
-
-def test_greedy_results_are_means_over_problems_with_their_errors():
-    groups = [
-        judged(group_of("1", "1"), ["exact"]),
-        judged(group_of("1", "01"), ["wrong_value"]),
-        judged(group_of("1", "1.0"), ["wrong_value"]),
-        judged(group_of("1", "one"), ["not_one_literal"]),
-    ]
-    (cut,) = groups[3].completions
-    groups[3] = replace(groups[3], completions=(replace(cut, finish_reason="length"),))
-    results = greedy_results(groups)
-    # Standard error of a share of 1 in 4: sqrt(0.25 * 0.75 / (4 - 1)).
-    quarter = {"value": 0.25, "se": pytest.approx(0.25)}
-    assert results["exact_match"] == results["taxonomy/exact"] == quarter
-    assert results["taxonomy/not_one_literal"] == quarter
-    assert results["taxonomy/wrong_value"]["value"] == 0.5
-    assert results["taxonomy/wrong_repr"] == {"value": 0.0, "se": 0.0}
-    assert results["clipped_ratio"] == quarter
-    assert results["mean_length"]["value"] == (1 + 2 + 3 + 3) / 4
-
-
-def test_sampled_results_count_correct_samples_of_each_problem():
-    texts = ["1", "2", "3", "4"]
-    groups = [
-        judged(group_of("1", *texts), ["exact"] * count + ["wrong_value"] * (4 - count))
-        for count in (0, 1, 4, 0)
-    ]
-    e = EvaluationConfig(samples_per_problem=4, pass_at=(1, 2, 4))
-    results = sampled_results(groups, e)
-    assert results["pass@1"]["value"] == (0 + 0.25 + 1 + 0) / 4
-    assert results["pass@2"]["value"] == (0 + 0.5 + 1 + 0) / 4
-    assert results["pass@4"]["value"] == 0.5
-    values = [0.0, 0.25, 1.0, 0.0]
-    variance = sum((value - 0.3125) ** 2 for value in values) / 3
-    assert results["pass@1"]["se"] == pytest.approx(math.sqrt(variance / 4))
-    shares = {name: results[f"groups/{name}"]["value"] for name in
-              ("all_wrong", "mixed", "all_correct")}  # fmt: skip
-    assert shares == {"all_wrong": 0.5, "mixed": 0.25, "all_correct": 0.25}
-
-
-def test_one_problem_has_no_standard_error():
-    results = greedy_results([judged(group_of("1", "1"), ["exact"])])
-    assert results["exact_match"] == {"value": 1.0, "se": 0.0}
-
-
-def test_what_could_not_be_judged_is_shown():
-    group = group_of("1", "1")
-    infra = abstaining_score(["exact"], infra_verdict("worker died"), "worker died")
-    results = greedy_results(
-        [judged(group, ["exact"]), replace(group, scores=(infra,))]
-    )
-    assert results["errored"]["value"] == 0.5
-    assert results["exact_match"]["value"] == 0.5
-
 
 # The whole
 
@@ -177,12 +81,13 @@ class Reading:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 
-    def submit(self, group: Group) -> "Reading":
+    def submit(self, group: Group, **_: Any) -> "Reading":
         self.texts[group.problem.id] = group.completions[0].text
         return self
 
     def result(self) -> list[Score]:
-        return [Score(rewards={}, error_class="unread")]
+        verdict = Verdict(status="WA", error_class="unread")
+        return [Score(rewards={}, verdict=verdict, error_class="unread")]
 
 
 @pytest.fixture(scope="module")
@@ -242,8 +147,11 @@ def test_answers_that_are_right_are_found_right(measured, problems, policy, conf
     assert 0 < num_right < len(fitting)
     assert measured["exact_match"]["value"] == pytest.approx(num_right / len(fitting))
     assert 0 < measured["pass@1"]["value"] <= measured["pass@4"]["value"] < 1
-    shares = [measured[f"groups/{n}"]["value"] for n in ("all_wrong", "mixed")]
-    assert sum(shares) + measured["groups/all_correct"]["value"] == pytest.approx(1.0)
+    shares = [
+        measured[f"frac_reward_{name}"]["value"]
+        for name in ("all_zero", "mixed", "all_one")
+    ]
+    assert sum(shares) == pytest.approx(1.0)
 
 
 def test_an_evaluation_repeats_exactly(measure, measured):
@@ -266,7 +174,8 @@ def test_batches_of_another_size_measure_the_same(measure, measured):
 def test_without_samples_there_is_no_pass_at_k(measure, measured):
     greedy = measure(with_samples=False)
     assert set(measured) - set(greedy) == {
-        "pass@1", "pass@4", "groups/all_wrong", "groups/mixed", "groups/all_correct",
+        "pass@1", "pass@4", "majority@4", "frac_reward_all_zero", "frac_reward_mixed",
+        "frac_reward_all_one",
     }  # fmt: skip
     assert greedy == {name: measured[name] for name in greedy}
 
@@ -283,6 +192,73 @@ def test_progress_is_reported_over_both_passes(
     done = [done for done, _ in calls]
     assert done == sorted(done) and done[-1] == 2 * num and num in done
     assert {total for _, total in calls} == {2 * num}
+
+
+class InterruptedHereError(Exception):
+    pass
+
+
+@pytest.fixture
+def in_parts(config, policy, params, scorer, problems, tmp_path) -> Callable:
+    """Measures with a folder for the generations, and stops where it is told to."""
+    # One problem at a time: parts are written long before the end.
+    e = config.evaluation.model_copy(update={"batch_problems": 1})
+    config = config.model_copy(update={"evaluation": e})
+
+    def measure(stop_at: int | None = None, folder: Path = tmp_path) -> Measured:
+        def report(done: int, total: int) -> None:
+            if done == stop_at:
+                raise InterruptedHereError
+
+        return outcomes_of(
+            params, policy, problems, scorer, config,
+            step=0, with_samples=True, keep=folder, report=report,
+        )  # fmt: skip
+
+    return measure
+
+
+def test_an_interrupted_evaluation_ends_with_the_same_outcomes(
+    in_parts, tmp_path, measured, config
+):
+    whole = in_parts(folder=tmp_path / "whole")
+    assert whole.evaluation(config) == measured
+    num = measured["num_problems"]
+    with pytest.raises(InterruptedHereError):
+        in_parts(stop_at=num)  # at the end of the greedy pass
+    with pytest.raises(InterruptedHereError):
+        in_parts(stop_at=2 * num)
+    assert list((tmp_path / "sampled").iterdir()), "nothing was kept in time"
+    assert in_parts() == whole
+
+
+def test_a_finished_evaluation_draws_nothing(in_parts, monkeypatch):
+    whole = in_parts()
+    monkeypatch.setattr("jaxgrpo.evaluate.evaluation_engine", None)
+    assert in_parts() == whole
+
+
+def test_an_evaluation_of_more_problems_draws_the_others_only(
+    in_parts, problems, params, policy, scorer, config, tmp_path
+):
+    few = outcomes_of(
+        params, policy, problems[:5], scorer, config,
+        step=0, with_samples=True, keep=tmp_path,
+    )  # fmt: skip
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*.parquet")}
+    more = in_parts()
+    assert more.outcomes[: len(few.outcomes)] == few.outcomes
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+def test_a_problem_that_occurs_twice_is_refused(
+    params, policy, problems, scorer, config
+):
+    with pytest.raises(ValueError, match="occurs 2 times"):
+        evaluate(
+            params, policy, [*problems, problems[0]], scorer, config,
+            step=0, with_samples=False,
+        )  # fmt: skip
 
 
 def test_prompts_that_are_all_too_long_are_refused(
@@ -309,7 +285,7 @@ def test_a_group_is_handed_to_the_scorer_before_the_next_is_drawn():
     events = []
 
     class Listening:
-        def submit(self, group: Group) -> None:
+        def submit(self, group: Group, **_: Any) -> None:
             events.append(f"submit {group.problem.id}")
 
     def drawn() -> Iterator[tuple[int, Group]]:

@@ -10,19 +10,21 @@ import numpy as np
 import pytest
 
 from jaxgrpo import imitation
-from jaxgrpo.config import ModelConfig, PromptConfig, SupervisedStage
+from jaxgrpo.config import ModelConfig, PromptConfig
 from jaxgrpo.device.supervised import Examples
 from jaxgrpo.host.records import Problem
 from jaxgrpo.imitation import WIDTH_STEP, ExampleStream
 from jaxgrpo.policy import Policy, load_policy
+from jaxgrpo.problems.lesson import Lesson
 from jaxgrpo.problems.output_prediction.notation import foreign_notation
+from jaxgrpo.problems.targets import target_style
 
 BATCH, WINDOW_BATCHES, NUM_PROBLEMS = 4, 3, 20
 WINDOW = BATCH * WINDOW_BATCHES
 # Windows run over the seams of epochs, and end with every third one.
 THREE_EPOCHS = 3 * NUM_PROBLEMS // BATCH
-CLEAN = SupervisedStage(name="clean", num_steps=1)
-MIXED = SupervisedStage(name="mixed", num_steps=1, notation="mixed", mixed_share=0.6)
+CLEAN = target_style("output_prediction", "reference")
+MIXED = target_style("output_prediction", "mixed")
 
 PROBLEMS = [
     Problem(
@@ -58,14 +60,15 @@ def batches_of(examples: ExampleStream, num_batches: int) -> list[Examples]:
 def stream_of(policy: Policy, **changes: Any) -> ExampleStream:
     settings: dict[str, Any] = {
         "problems": PROBLEMS,
-        "stage": CLEAN,
+        "style": CLEAN,
+        "share": 0.0,
         "batch_size": BATCH,
         "max_prompt_tokens": 96,
         "seed": 0,
     }
     settings |= changes
-    problems, stage = settings.pop("problems"), settings.pop("stage")
-    return ExampleStream(problems, policy, stage, **settings)
+    problems, style = settings.pop("problems"), settings.pop("style")
+    return ExampleStream(problems, policy, style, **settings)
 
 
 def rows_of(policy: Policy, batch: Examples) -> list[tuple[str, str]]:
@@ -149,11 +152,21 @@ def test_tokens_are_counted(policy):
 
 
 def test_mixed_notation_writes_the_share_it_was_asked_for(policy):
-    batches = batches_of(stream_of(policy, stage=MIXED), THREE_EPOCHS)
+    batches = batches_of(stream_of(policy, style=MIXED, share=0.6), THREE_EPOCHS)
     rows = [row for batch in batches for row in rows_of(policy, batch)]
     answers = {p.id: foreign_notation(p.reference, p.id, 0.6) for p in PROBLEMS}
     assert sorted(rows) == sorted(expected_rows(policy, answers) * 3)
     assert 0 < sum(answers[p.id] != p.reference for p in PROBLEMS) < NUM_PROBLEMS
+
+
+def test_a_lesson_may_put_a_problem_with_a_hint(policy):
+    def hinted(problem: Problem, share: float) -> Lesson:
+        told = replace(problem, hints=("Look closely.",))
+        return Lesson(problem=told, target="yes", variant="hint-1")
+
+    ((prompt, completion), *_) = rows_of(policy, next(stream_of(policy, style=hinted)))
+    assert "\n\nLook closely.<|im_end|>" in prompt
+    assert completion == "yes"
 
 
 def test_seed_decides_the_order(policy):

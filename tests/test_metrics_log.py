@@ -7,14 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jaxgrpo.metrics_log import (
-    GLOSSARY,
-    MetricLog,
-    definition,
-    evaluation_metrics,
-    is_timing,
-    read_metrics,
-)
+from jaxgrpo.glossary import GLOSSARY, definition, is_timing
+from jaxgrpo.metrics_log import MetricLog, evaluation_metrics, read_metrics
 
 
 def make_log(folder: Path, **changes) -> MetricLog:
@@ -25,10 +19,10 @@ def make_log(folder: Path, **changes) -> MetricLog:
 def test_each_step_is_one_line(tmp_path):
     with make_log(tmp_path) as log:
         log.write(0, {"eval/exact_match": 0.25})
-        log.write(3, {"reward": 0.1 + 0.2, "timing_s/sample": 2.0})
+        log.write(3, {"reward": 0.1 + 0.2, "timing_s/gen": 2.0})
     assert read_metrics(tmp_path) == [
         {"step": 0, "eval/exact_match": 0.25},
-        {"step": 3, "reward": 0.1 + 0.2, "timing_s/sample": 2.0},
+        {"step": 3, "reward": 0.1 + 0.2, "timing_s/gen": 2.0},
     ]
 
 
@@ -117,10 +111,10 @@ def test_a_broken_line_among_whole_ones_is_not_dropped_silently(tmp_path):
         "clip_ratio/high_mean",
         "sampling/sampling_logp_difference/max",
         "eval/pass@8",
-        "eval/groups/all_wrong",
-        "eval_se/taxonomy/wrong_repr",
+        "eval/frac_reward_all_zero",
+        "eval_se/error_class/wrong_repr",
         "error_class/wrong_value",
-        "timing_s/sample",
+        "timing_s/gen",
     ],
 )
 def test_names_in_use_are_defined(name):
@@ -140,7 +134,7 @@ def test_definitions_are_one_sentence_each():
 
 
 def test_timings_are_told_from_what_repeats():
-    assert is_timing("timing_s/score") and is_timing("perf/tokens_per_s")
+    assert is_timing("timing_s/reward") and is_timing("perf/tokens_per_s")
     assert not is_timing("reward") and not is_timing("eval/exact_match")
 
 
@@ -148,12 +142,12 @@ def test_an_evaluation_becomes_defined_metrics():
     evaluation = {
         "num_problems": 10,
         "exact_match": {"value": 0.5, "se": 0.1},
-        "groups/all_wrong": {"value": 0.2, "se": 0.05},
-        "taxonomy/not_one_literal": {"value": 0.0, "se": 0.0},
+        "frac_reward_all_zero": {"value": 0.2, "se": 0.05},
+        "error_class/not_one_literal": {"value": 0.0, "se": 0.0},
     }
     metrics = evaluation_metrics(evaluation)
     assert metrics["eval/exact_match"] == 0.5
-    assert metrics["eval_se/groups/all_wrong"] == 0.05
+    assert metrics["eval_se/frac_reward_all_zero"] == 0.05
     assert all(definition(name) for name in metrics)
 
 

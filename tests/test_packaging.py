@@ -40,7 +40,10 @@ def test_wheel_has_the_version_of_the_package(wheel: Path):
 
 
 def test_wheel_carries_every_config(names: list[str]):
-    in_clone = {f"jaxgrpo/configs/{p.name}" for p in REPOSITORY.glob("configs/*.toml")}
+    in_clone = {
+        f"jaxgrpo/{path.relative_to(REPOSITORY).as_posix()}"
+        for path in REPOSITORY.glob("configs/**/*.toml")
+    }
     assert in_clone
     assert in_clone <= set(names)
 

@@ -82,6 +82,17 @@ def test_the_number_of_steps_may_grow(tmp_path):
     assert stored["run"]["num_steps"] == 300
 
 
+def test_fields_that_change_no_result_may_differ(tmp_path):
+    first = CONFIG | {"log": {"wandb": "offline"}, "checkpoint": {"keep": 2}}
+    second = CONFIG | {"log": {"wandb": "disabled"}, "checkpoint": {"keep": 3}}
+    with RunFolder(tmp_path) as folder:
+        folder.adopt_config(first)
+        folder.adopt_config(second)
+    stored = tomllib.loads((tmp_path / "config.toml").read_text())
+    assert stored["log"] == {"wandb": "disabled"}
+    assert stored["checkpoint"] == {"keep": 3}
+
+
 def test_the_summary_finishes_the_run(tmp_path):
     with RunFolder(tmp_path) as folder:
         assert not folder.is_finished

@@ -204,7 +204,7 @@ def test_a_constrained_completion_is_of_its_form(
     literals: tuple[Any, list[Group]],
 ) -> None:
     completions = [c for group in literals[1] for c in group.completions]
-    assert {c.constraint_id for c in completions} == {1}
+    assert {(c.constraint_id, c.budget) for c in completions} == {(1, LITERAL_TOKENS)}
     # The budget sufficed for all of them.
     assert {c.finish_reason for c in completions} == {"eos"}
     values = {repr(ast.literal_eval(completion.text)) for completion in completions}
@@ -231,9 +231,11 @@ def test_the_trainer_renormalises_over_what_the_constraint_allowed(
             model, prompts, rollouts.completion_BT, rollouts.prompt_index_B
         )
         is_token_BT = jnp.arange(LITERAL_TOKENS)[None] < rollouts.lengths_B[:, None]
-        budget_B = jnp.full(32, LITERAL_TOKENS)
         states = replayed_states(
-            tables, rollouts.constraint_id_B, budget_B, rollouts.completion_BT
+            tables,
+            rollouts.constraint_id_B,
+            rollouts.budget_B,
+            rollouts.completion_BT,
         )
         return token_logprobs(
             hidden_BTD, model.output_head_VD, rollouts.completion_BT,

@@ -1,4 +1,5 @@
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from jaxgrpo.cli import app
-from jaxgrpo.host.json_rows import CompletionRow, completion_of, row_of_verdict
-from jaxgrpo.host.records import Problem, TestResult, Verdict
-from jaxgrpo.score import Judged, scorer_settings, summary_lines, write_parquet
+from jaxgrpo.host.json_rows import (
+    CompletionRow,
+    completion_of,
+    row_of_rewards,
+    row_of_verdict,
+)
+from jaxgrpo.host.records import Problem, Score, TestResult, Verdict
+from jaxgrpo.score import Judged, summary_lines, write_parquet
+from jaxgrpo.score_rewards import chosen
 
 REPOSITORY = Path(__file__).parents[1]
 PROBLEMS = [
@@ -127,7 +134,8 @@ def test_settings_of_the_scorer_are_used(files: tuple[str, str]):
     done = run(*files, "scorer.extraction=raw")
     assert done.exit_code == 0
     assert "syntax_error" in done.stdout
-    assert scorer_settings(["scorer.sandbox.cpu_s=3"]).sandbox.cpu_s == 3.0
+    choice = chosen([], overrides=["scorer.sandbox.cpu_s=3"])
+    assert choice.scorer.sandbox.cpu_s == 3.0
 
 
 def test_judge_that_fails_too_often_exits_1(files: tuple[str, str], tmp_path: Path):
@@ -210,6 +218,8 @@ def test_parquet_holds_text_that_is_no_unicode(tmp_path: Path):
 
     verdict = Verdict(status="WA", error_class="wrong_value", extracted="a\ud800")
     row = {"problem_id": "p", "where": "", **row_of_verdict(verdict), "columns": {}}
+    row |= row_of_rewards(Score(rewards={"exact": math.nan}))
     write_parquet([row], tmp_path / "v.parquet")
     (read,) = parquet.read_table(tmp_path / "v.parquet").to_pylist()
     assert read["extracted"] == "a?"
+    assert read["rewards"] == [("exact", None)]

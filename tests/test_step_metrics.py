@@ -1,6 +1,7 @@
 """The numbers of a step: from rewards as they are used, per group, all defined."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -17,23 +18,26 @@ from jaxgrpo.device.objective.presets import PRESETS, resolve_objective
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.supervised import Examples, SupervisedSettings, supervised_update
 from jaxgrpo.device.update import UpdateSettings, update
+from jaxgrpo.glossary import definition
 from jaxgrpo.host.judge import infra_verdict
 from jaxgrpo.host.records import (
     Completion,
     FinishReason,
     Group,
     Problem,
+    Prompt,
     Score,
     Verdict,
 )
 from jaxgrpo.host.scoring import abstaining_score
-from jaxgrpo.metrics_log import definition
 from jaxgrpo.step_metrics import (
     completion_metrics,
     dead_group_metrics,
     error_share,
     group_metrics,
     is_judged,
+    lengths_by_verdict,
+    prompt_metrics,
     reward_metrics,
     total_rewards,
     warnings_of,
@@ -202,6 +206,27 @@ def test_lengths_of_all_and_of_those_that_ended():
     }
 
 
+def test_lengths_of_what_is_solved_and_of_what_is_not():
+    # Completions of 1, 2 and 3 tokens; the last group's first could not be judged.
+    groups = [MIXED, group_of(INFRA, score(1.0))]
+    assert lengths_by_verdict(groups) == {
+        "completions/mean_length_solved": (1 + 2) / 2,
+        "completions/mean_length_unsolved": (2 + 3) / 2,
+    }
+    assert math.isnan(lengths_by_verdict([DEAD])["completions/mean_length_solved"])
+
+
+def test_lengths_of_the_distinct_prompts():
+    prompts = [
+        Prompt(problem_id="p", text="", token_ids=np.zeros(length, np.int32))
+        for length in (3, 8)
+    ]
+    asked = [replace(MIXED, prompts=(prompt,)) for prompt in prompts]
+    assert prompt_metrics(asked) == {
+        "prompt_length/mean": 5.5, "prompt_length/min": 3.0, "prompt_length/max": 8.0,
+    }  # fmt: skip
+
+
 def test_error_classes_share_all_rows():
     metrics = group_metrics([MIXED, group_of(score(0.0), INFRA)], WEIGHTS)
     classes = {n: v for n, v in metrics.items() if n.startswith("error_class/")}
@@ -237,6 +262,7 @@ def shapes_of_batch() -> Any:
         rollouts = Rollouts(
             completion_BT=row_BT,
             lengths_B=row_B,
+            budget_B=row_B,
             sampler_logprobs_BT=jnp.zeros((4, 3)),
             finish_reason_B=row_B,
             prompt_index_B=row_B,
@@ -259,7 +285,7 @@ def test_every_metric_of_an_update_is_defined(preset):
     if PRESETS[name].objective.aggregation == "constant":
         parts["length_cap"] = 3
     settings = UpdateSettings(
-        objective=resolve_objective(name, **parts), weights_R=(1.0,), num_tokens=440
+        objective=resolve_objective(name, **parts), num_tokens=440
     )
     _, metrics, _ = jax.eval_shape(
         lambda *arrays: update(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from jaxgrpo.metrics_log import definition, is_timing, read_metrics
-from jaxgrpo.rollout_table import read_rollouts
+from jaxgrpo.glossary import definition, is_timing
+from jaxgrpo.metrics_log import read_histograms, read_metrics
+from jaxgrpo.rollout_table import read_part, read_rollouts
+from tests.test_metrics_page import EVERY_STEP, rows_of_page
 
 REPOSITORY = Path(__file__).parents[1]
 PATIENCE_S = 240.0
@@ -60,6 +63,15 @@ max_new_tokens = 8
 weight = 1.0
 [rewards.similarity]
 weight = 0.5
+schedule = { shape = "linear", to = 0.0, begin = 1, end = 3 }
+[rewards.short]
+function = "mine.py:short"
+weight = 0.25
+gate = "similarity"
+gate_at = 0.2
+schedule = { shape = "switch", to = 0.5, when = "num_problems", reaches = 8.0 }
+[rewards.entropy]
+weight = 0.0
 
 [objective]
 updates_per_rollout = 2
@@ -77,6 +89,24 @@ pass_at = [1, 4]
 batch_problems = 4
 every_steps = 2
 num_validation_problems = 8
+tail_problems = 6
+"""
+
+WEIGHTS = {
+    1: {"exact": 1.0, "similarity": 0.5, "short": 0.25},
+    2: {"exact": 1.0, "similarity": 0.5, "short": 0.25},
+    3: {"exact": 1.0, "similarity": 0.25, "short": 0.5},
+    4: {"exact": 1.0, "similarity": 0.0, "short": 0.5},
+}
+"""Of the rewards in each step. The run is killed between the two in the middle."""
+
+MINE = """
+def short(completion_ids, trainer_state, log_extra, log_metric, **kwargs):
+    lengths = [len(ids) for ids in completion_ids]
+    log_extra("length", lengths)
+    log_metric("longest", max(lengths))
+    assert trainer_state.max_steps == 4
+    return [1.0 / length if length > 2 else None for length in lengths]
 """
 
 SUPERVISED = """
@@ -108,8 +138,8 @@ num_steps = 3
 [[supervised.stages]]
 name = "base"
 num_steps = 3
-notation = "mixed"
-mixed_share = 0.7
+targets = "mixed"
+share = 0.7
 """
 
 Command = Callable[..., subprocess.Popen[str]]
@@ -190,6 +220,7 @@ def folder(tmp_path_factory: Any, session_cache: Path) -> Path:
     folder = tmp_path_factory.mktemp("train")
     common = COMMON.format(cache=session_cache)
     (folder / "grpo.toml").write_text(GRPO + common)
+    (folder / "mine.py").write_text(MINE)
     (folder / "supervised.toml").write_text(SUPERVISED + common)
     return folder
 
@@ -227,8 +258,9 @@ def test_a_run_leaves_everything_in_its_folder(whole):
     names = {path.name for path in run.iterdir()}
     assert names == {
         ".lock", "checkpoints", "config.toml", "curves.png", "evaluation.md",
-        "evaluation.png", "evaluation_after.json", "evaluation_before.json", "export",
-        "metrics.jsonl", "rollouts", "summary.json",
+        "evaluation.png", "evaluation_after.json", "evaluation_before.json",
+        "evaluations", "export", "metrics.jsonl", "rollouts", "summary.json",
+        "tail.json",
     }  # fmt: skip
     for picture in ("curves.png", "evaluation.png"):
         assert (run / picture).read_bytes().startswith(b"\x89PNG")
@@ -264,6 +296,67 @@ def test_every_step_has_a_line_of_defined_metrics(whole):
     assert "eval/exact_match" in lines[1] and "eval/exact_match" not in lines[0]
 
 
+def test_the_log_tells_of_every_reward(whole):
+    lines = read_metrics(whole[0])
+    for line in lines:
+        weights = WEIGHTS[int(line["step"])]
+        for name in ("similarity", "short"):
+            assert line[f"rewards/{name}/weight"] == weights[name]
+        assert line["rewards/short/failed"] == 0.0
+        assert 1 <= line["user/longest"] <= 8
+        assert line["timing_s/reward/short"] > 0.0
+    histograms = read_histograms(whole[0])
+    assert histograms.keys() == WEIGHTS.keys()
+    for step, by_name in histograms.items():
+        abstained = lines[step - 1]["rewards/short/abstained"]
+        assert sum(by_name["rewards/short"].counts) == round(16 * (1 - abstained))
+        assert sum(by_name["rewards/entropy"].counts) == 16
+
+
+def test_every_metric_of_a_run_is_on_its_page(whole):
+    rows = rows_of_page()
+    documented = {row.name for row in rows}
+    lines = read_metrics(whole[0])
+    for line in lines:
+        patterns = {
+            pattern for pattern in documented if matches(pattern, set(line) - {"step"})
+        }
+        always = {row.name for row in rows if row.written == EVERY_STEP}
+        assert always <= patterns, f"not written in every step: {always - patterns}"
+    names = {name for line in lines for name in line} - {"step"}
+    strangers = [n for n in names if not any(matches(p, {n}) for p in documented)]
+    assert not strangers, f"add to GLOSSARY and docs/metrics.md: {strangers}"
+
+
+def matches(pattern: str, names: set[str]) -> bool:
+    """Whether one of the names is spelled as a row of the page says."""
+    regular = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(pattern))
+    regular = regular.replace("eval_se/[^/]+", "eval_se/.+")
+    return any(re.fullmatch(regular, name) for name in names)
+
+
+def test_the_tail_is_what_the_first_greedy_answers_got_wrong(whole):
+    folder, output = whole
+    tail = json.loads((folder / "tail.json").read_text())
+    assert 0 < len(tail["problem_ids"]) <= 6
+    before, after = tail["evaluations"]["before"], tail["evaluations"]["after"]
+    assert before["exact_match"]["value"] == 0.0
+    assert before["num_problems"] == after["num_problems"] == len(tail["problem_ids"])
+    measured = [line for line in read_metrics(folder) if "tail/pass@4" in line]
+    assert [line["step"] for line in measured] == [2]
+    shares = [measured[0][f"tail/frac_reward_{name}"]
+              for name in ("all_zero", "mixed", "all_one")]  # fmt: skip
+    assert sum(shares) == pytest.approx(1.0)
+    assert "The tail" in output
+
+
+def test_every_generation_of_the_evaluations_is_kept(whole):
+    parts = list((whole[0] / "evaluations").glob("before-*/greedy/*.parquet"))
+    rows = [row for path in parts for row in read_part(path).to_pylist()]
+    assert len(rows) == summary(whole[0])["before"]["num_problems"]
+    assert all(row["completion"] is not None and row["verdict"] for row in rows)
+
+
 def test_no_program_of_the_loop_is_compiled_twice_for_one_shape(whole):
     folder, output = whole
     compiled = [line["perf/compilations"] for line in read_metrics(folder)]
@@ -280,9 +373,15 @@ def test_every_sample_is_in_the_table(whole):
     assert {row["policy_step"] for row in rows} == {0, 4, 8, 12}
     assert any(row["advantage"] for row in rows)
     for row in rows:
-        expected = row["reward/exact"] + 0.5 * row["reward/similarity"]
-        assert row["reward"] == pytest.approx(expected)
         length = len(row["token_ids"])
+        assert json.loads(row["extra"])["length"] == length
+        is_open = row["reward/similarity"] >= 0.2
+        short = None if length <= 2 else is_open / length
+        assert row["reward/short"] == (None if short is None else pytest.approx(short))
+        weights = WEIGHTS[row["step"]]
+        expected = sum(w * (row[f"reward/{name}"] or 0) for name, w in weights.items())
+        assert row["reward"] == (None if short is None else pytest.approx(expected))
+        assert row["reward/entropy"] < 0.0
         gaps = [
             abs(sampler - trainer)
             for sampler, trainer in zip(
@@ -317,7 +416,7 @@ def test_a_killed_run_has_the_same_metrics(whole, resumed):
 
 
 def test_a_killed_run_has_the_same_evaluations(whole, resumed):
-    for name in ("evaluation_before.json", "evaluation_after.json"):
+    for name in ("evaluation_before.json", "evaluation_after.json", "tail.json"):
         assert (resumed[0] / name).read_bytes() == (whole[0] / name).read_bytes()
     totals = ("before", "after", "num_tokens", "num_problems", "dropped_prompts")
     expected, actual = summary(whole[0]), summary(resumed[0])

@@ -164,6 +164,7 @@ def sharded_token_logprobs(
     kept: KeptTokens | None = None,
     mask_BT: Bool[Array, "B T"] | None = None,
     chunk: int = 128,
+    with_self_certainty: bool = False,
 ) -> TokenLogprobs:
     """As `token_logprobs`, each shard of a mesh's rows on its own.
 
@@ -181,6 +182,7 @@ def sharded_token_logprobs(
       kept: The tokens that truncated sampling left to draw from.
       mask_BT: True at tokens that count.
       chunk: Tokens whose logits exist at a time, over all shards.
+      with_self_certainty: Whether to compute it.
 
     Returns:
       Float32 values per token.
@@ -189,6 +191,7 @@ def sharded_token_logprobs(
         token_logprobs,
         num_tokens=num_tokens,
         chunk=max(chunk // num_row_shards(hidden_BTD), 1),
+        with_self_certainty=with_self_certainty,
     )
     states = None if constraint is None else constraint.states
     tables = None if constraint is None else constraint.tables

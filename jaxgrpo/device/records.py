@@ -43,6 +43,9 @@ class Rollouts(NamedTuple):
     """Token ids, the end-of-sequence token included; what follows is undefined."""
     lengths_B: Int[Array, " B"]
     """Tokens of the completion, the end-of-sequence token included."""
+    budget_B: Int[Array, " B"]
+    """Most tokens that the row might have had, from `lengths_B` to T. What a constraint
+    allows depends on it; undefined for rows without one."""
     sampler_logprobs_BT: Float[Array, "B T"]
     """Nats, at the sampling temperature, under the policy that sampled."""
     finish_reason_B: Int[Array, " B"]
@@ -71,6 +74,9 @@ class Scored(NamedTuple):
     """One column per reward, in config order; NaN abstains."""
     credit_BT: Float[Array, "B T"] | None
     """Share of the row's advantage that each token carries; None is uniform."""
+    focus_B2: Int[Array, "B 2"] | None = None
+    """Tokens that a row's blame falls on, the first and the one after the last; equal
+    where it falls on all. None where there is no such credit."""
 
 
 class TrainState(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jaxgrpo.device.head import (
     KeptTokens,
@@ -42,23 +42,29 @@ from jaxgrpo.device.objective.advantages import (
     is_tied,
     weighted_reward,
 )
+from jaxgrpo.device.objective.credit import focused_credit
 from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
 from jaxgrpo.device.objective.masks import completion_mask
-from jaxgrpo.device.objective.metrics import Mean, extremes, finish_metrics
+from jaxgrpo.device.objective.metrics import Mean, finish_metrics
 from jaxgrpo.device.objective.presets import Objective
 from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.sampling.constraint import ConstraintTables, replayed_states
 from jaxgrpo.device.update_batch import Batch, joined_values, split_batch
+from jaxgrpo.device.update_metrics import (
+    advantage_metrics,
+    focus_metrics,
+    over_updates,
+    ratio_extremes,
+    sampler_extremes,
+)
 
 
 class UpdateSettings(NamedTuple):
     """What fixes the update's program. Hashable: a static argument of jit."""
 
     objective: Objective
-    weights_R: tuple[float, ...]
-    """Factor of each reward, in config order."""
     num_tokens: int
     """Length of the tokenizer."""
     scale: str = "group"
@@ -77,6 +83,9 @@ class UpdateSettings(NamedTuple):
     ref_mixup: float = 1.0
     """Share of the policy in the reference after a move; 1 copies it."""
     logprob_chunk: int = 128
+    has_stored_rows: bool = False
+    """Rows of earlier policies may be among the others: their ratio is to the policy
+    that sampled them."""
     is_prompt_major: bool = True
     """Promise that row b continues prompt b // (B / P): no gather."""
     forward: ForwardSettings = ForwardSettings()
@@ -97,6 +106,8 @@ class UpdateOutputs(NamedTuple):
     """Of the trainer, before the first update; 0 outside completions."""
     entropies_BT: Float[Array, "B T"]
     """Likewise."""
+    credit_BT: Float[Array, "B T"] | None = None
+    """Each token's share of the advantage; None where all have the same."""
 
 
 @partial(
@@ -111,6 +122,7 @@ def update(
     scored: Scored,
     temperature: Float[Array, ""],
     constraints: ConstraintTables | None = None,
+    weights_R: Float[Array, " R"] | None = None,
     *,
     architecture: Architecture,
     optimizer: optax.GradientTransformation,
@@ -128,8 +140,10 @@ def update(
       rollouts: Completions, ordered by prompt.
       scored: Rewards and credit of the same rows.
       temperature: The sampling temperature.
-      constraints: Tables of the constraints that rows were sampled under, with T as
-        their budget; None without any.
+      constraints: Tables of the constraints that rows were sampled under; None
+        without any.
+      weights_R: Factor of each reward, 1 by default. They may change from update to
+        update.
       architecture: Sizes of the model.
       optimizer: From `optimizer.py`.
       settings: What fixes the program.
@@ -139,12 +153,18 @@ def update(
       them); and values per row.
     """
     s = settings
+    if weights_R is None:
+        weights_R = jnp.ones(scored.rewards_BR.shape[1], jnp.float32)
     advantages_B = group_advantages(
-        scored.rewards_BR, rollouts.group_id_B, weights_R=s.weights_R, scale=s.scale,
+        scored.rewards_BR, rollouts.group_id_B, weights_R=weights_R, scale=s.scale,
         baseline=s.baseline, combine=s.combine, ddof=s.ddof, epsilon=s.epsilon,
         is_real_B=rollouts.is_real_B,
     )  # fmt: skip
-    batch = _batch(prompts, rollouts, scored, advantages_B, constraints, settings)
+    batch = _batch(
+        prompts, rollouts, scored, weights_R, advantages_B, constraints, settings
+    )
+    if s.has_stored_rows:
+        batch = batch._replace(is_stored_B=rollouts.policy_step_B != state.step)
     conditions = _Conditions(temperature, constraints)
     evaluate = partial(
         _logprobs_in_parts, batch=batch, architecture=architecture,
@@ -157,7 +177,7 @@ def update(
     before = None
     if num_updates > 1:
         before = evaluate(policy_weights(state))
-        batch = batch._replace(old_logprobs_BT=before[0])
+        batch = batch._replace(old_logprobs_BT=_old_logprobs(before[0], batch))
     step = partial(
         _minibatch_update, architecture=architecture, optimizer=optimizer,
         conditions=conditions, settings=settings,
@@ -171,27 +191,35 @@ def update(
             lambda x: jnp.concatenate([x] * s.updates_per_rollout), parts
         )
         state, (stacked, _) = jax.lax.scan(step, state, many)
-        metrics = jax.tree.map(lambda x: x.mean(axis=0), stacked)
-        metrics["update_skipped"] = stacked["update_skipped"].sum()
+        metrics = over_updates(stacked)
         assert before is not None
         logprobs_BT, entropies_BT = before
-    metrics |= _advantage_metrics(advantages_B, rollouts.is_real_B)
-    gaps_BT = jnp.abs(logprobs_BT - rollouts.sampler_logprobs_BT)
-    largest_gap = jnp.max(jnp.where(batch.mask_BT, gaps_BT, 0.0))
-    metrics["sampling/sampling_logp_difference/max"] = largest_gap
-    return state, metrics, UpdateOutputs(advantages_B, logprobs_BT, entropies_BT)
+    metrics |= advantage_metrics(advantages_B, rollouts.is_real_B)
+    credit_BT = scored.credit_BT
+    if scored.focus_B2 is not None:
+        focused = focused_credit(scored.focus_B2, batch.mask_BT, advantages_B)
+        credit_BT = focused.credit_BT * (1.0 if credit_BT is None else credit_BT)
+        metrics |= focus_metrics(scored.focus_B2, focused, rollouts.is_real_B)
+    is_new_BT = batch.mask_BT
+    if batch.is_stored_B is not None:
+        is_new_BT &= ~batch.is_stored_B[:, None]
+    metrics |= sampler_extremes(
+        s.objective, logprobs_BT, rollouts.sampler_logprobs_BT, is_new_BT
+    )
+    outputs = UpdateOutputs(advantages_B, logprobs_BT, entropies_BT, credit_BT)
+    return state, metrics, outputs
 
 
 def _batch(
     prompts: Prompts,
     rollouts: Rollouts,
     scored: Scored,
+    weights_R: Float[Array, " R"],
     advantages_B: Float[Array, " B"],
     constraints: ConstraintTables | None,
     settings: UpdateSettings,
 ) -> Batch:
     num_positions = rollouts.completion_BT.shape[1]
-    weights_R = jnp.asarray(settings.weights_R, jnp.float32)
     if settings.combine == "normalize_then_sum":
         has_reward_BR = ~jnp.isnan(scored.rewards_BR) & (weights_R != 0)[None, :]
         is_counted_B = rollouts.is_real_B & jnp.any(has_reward_BR, axis=1)
@@ -207,12 +235,14 @@ def _batch(
     advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
     if scored.credit_BT is not None:
         advantages_BT = advantages_BT * scored.credit_BT
+    if scored.focus_B2 is not None:
+        focused = focused_credit(scored.focus_B2, mask_BT, advantages_B)
+        advantages_BT = advantages_BT * focused.credit_BT
     completion_BT = jnp.where(mask_BT, rollouts.completion_BT, 0)
     registers = None
     if constraints is not None:
-        budget_B = jnp.full_like(rollouts.lengths_B, num_positions)
         registers = replayed_states(
-            constraints, rollouts.constraint_id_B, budget_B, completion_BT
+            constraints, rollouts.constraint_id_B, rollouts.budget_B, completion_BT
         )
     return Batch(
         prompts=prompts,
@@ -264,6 +294,13 @@ def _minibatch_update(
     state, update_metrics = apply_gradients(state, loss, grads, optimizer)
     state = state._replace(ref_params=_moved_reference(state, settings))
     metrics = {"loss": loss} | finish_metrics(means) | update_metrics
+    old_logprobs_BT = batch.old_logprobs_BT
+    if old_logprobs_BT is None:
+        old_logprobs_BT = _old_logprobs(values[0], batch)
+    metrics |= ratio_extremes(
+        settings.objective, values[0], old_logprobs_BT, batch.advantages_BT,
+        batch.mask_BT,
+    )  # fmt: skip
     return state, (metrics, values)
 
 
@@ -302,11 +339,14 @@ def _microbatch_loss(
         with_base(params, base), batch=batch, architecture=architecture,
         conditions=conditions, settings=settings,
     )  # fmt: skip
+    old_logprobs_BT = batch.old_logprobs_BT
+    if old_logprobs_BT is None and batch.is_stored_B is not None:
+        old_logprobs_BT = _old_logprobs(logprobs_BT, batch)
     loss, means = grpo_loss(
         logprobs_BT,
         batch.advantages_BT,
         batch.mask_BT,
-        old_logprobs_BT=batch.old_logprobs_BT,
+        old_logprobs_BT=old_logprobs_BT,
         ref_logprobs_BT=batch.ref_logprobs_BT,
         sampler_logprobs_BT=batch.sampler_logprobs_BT,
         entropies_BT=entropies_BT,
@@ -315,6 +355,22 @@ def _microbatch_loss(
     )
     values = jax.lax.stop_gradient((logprobs_BT, entropies_BT))
     return loss, (means, values)
+
+
+def _old_logprobs(logprobs_BT: Float[Array, "B T"], batch: Batch) -> Array:
+    """Log-probs of the policy that sampled: the sampler's own for stored rows.
+
+    Args:
+      logprobs_BT: Under the policy before the first update.
+      batch: Of the same rows.
+    """
+    if batch.is_stored_B is None:
+        return logprobs_BT
+    return jnp.where(
+        batch.is_stored_B[:, None],
+        batch.sampler_logprobs_BT,
+        jax.lax.stop_gradient(logprobs_BT),
+    )
 
 
 def _logprobs_in_parts(
@@ -376,16 +432,3 @@ def _logprobs(
         chunk=settings.logprob_chunk,
     )
     return tokens.logprobs_BT, tokens.entropies_BT
-
-
-def _advantage_metrics(
-    advantages_B: Float[Array, " B"], is_real_B: Bool[Array, " B"]
-) -> dict[str, Float[Array, ""]]:
-    size_B = jnp.where(is_real_B, jnp.abs(advantages_B), 0.0)
-    num_rows = is_real_B.sum()
-    lowest, highest = extremes(advantages_B[:, None], is_real_B[:, None])
-    return {
-        "advantages/abs_mean": size_B.sum() / jnp.maximum(num_rows, 1),
-        "advantages/max": jnp.where(num_rows > 0, highest, 0.0),
-        "advantages/min": jnp.where(num_rows > 0, lowest, 0.0),
-    }

@@ -32,6 +32,12 @@ class Batch(NamedTuple):
     kept_BTk: Int[Array, "B T k"] | None
     registers: ConstraintState | None
     """Of the rows' constraints before each token, [B, T]."""
+    is_stored_B: Bool[Array, " B"] | None = None
+    """Rows that an earlier policy sampled, whose old log-probs are the sampler's; None
+    where there can be none."""
+    is_stored_B: Bool[Array, " B"] | None = None
+    """Rows that an earlier policy sampled, whose old log-probs are the sampler's; None
+    where there can be none."""
 
 
 def _cuts(batch: Batch, num_parts: int, is_prompt_major: bool) -> tuple[int, int]:

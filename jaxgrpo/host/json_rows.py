@@ -10,6 +10,8 @@ A problem is a row with the fields of `Problem`, a test one with those of `Test`
     {"id": "sort", "kind": "assert", "reference": "def f(x): return sorted(x)",
      "tests": [{"source": "assert f([2, 1]) == [1, 2]"}]}
     {"id": "add", "kind": "output", "reference": "3"}
+    {"id": "find", "kind": "input", "reference": "2",
+     "tests": [{"source": "def f(x): return x * x", "function": "f", "expected": 4}]}
 
 `id` and `kind` are required, and so is what the kind of test needs. Where values are
 not JSON's, `arguments_python`, `keywords_python` and `expected_python` hold a Python
@@ -23,6 +25,7 @@ import ast
 import dataclasses
 import difflib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -33,9 +36,11 @@ from jaxgrpo.host.judge.literal_values import NotALiteralError, read_literal
 from jaxgrpo.host.judge.programs import check_problem
 from jaxgrpo.host.records import (
     Completion,
+    HintTier,
     Limits,
     Problem,
     ProblemKind,
+    Score,
     Test,
     TestResult,
     Verdict,
@@ -50,12 +55,17 @@ _TEST_FIELDS = {
         *("arguments_python", "keywords_python", "expected_python"),
     ),
     "assert": ("source", "function", "is_inside"),
+    "input": ("source", "function", "expected", "expected_python", "compare"),
 }
 _REQUIRED = {
     "stdin": ("expected",),
     "call": ("function", "expected"),
     "assert": ("source",),
+    "input": ("source", "function", "expected"),
 }
+_KIND_OF_TEST = {"input": "call"}
+"""Where it is not the problem's own."""
+_LITERAL_KINDS = ("output", "trace")
 _NAMES = {
     str: "text",
     bool: "true or false",
@@ -162,7 +172,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
       path: JSON Lines, in UTF-8.
     """
     try:
-        content = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: byte {error.start} is no UTF-8. Save the file as UTF-8 text."
@@ -199,9 +209,8 @@ def problem_of(row: Mapping[str, Any], where: str) -> Problem:
     names = [found.name for found in dataclasses.fields(Problem)]
     _refuse_unknown(row, names, where)
     kind = _field(row, "kind", str, where)
-    if kind not in KINDS or kind == "trace":
-        judged = [name for name in KINDS if name != "trace"]
-        raise ValueError(f"{where}: kind {kind!r}. Use one of {', '.join(judged)}.")
+    if kind not in KINDS:
+        raise ValueError(f"{where}: kind {kind!r}. Use one of {', '.join(KINDS)}.")
     hints = _field(row, "hints", list, where, default=[])
     problem = Problem(
         id=_field(row, "id", str, where),
@@ -212,10 +221,11 @@ def problem_of(row: Mapping[str, Any], where: str) -> Problem:
         limits=_limits(row, where),
         tags=_tags(row, where),
         hints=tuple(_checked(hint, "hints", str, where) for hint in hints),
+        hint_tiers=_hint_tiers(row, len(hints), where),
         columns=_field(row, "columns", dict, where, default={}),
     )
-    if kind == "output":
-        _field(row, "reference", str, where)
+    if kind in _LITERAL_KINDS:
+        _check_reference(_field(row, "reference", str, where), where)
         return problem
     try:
         check_problem(problem)
@@ -224,11 +234,39 @@ def problem_of(row: Mapping[str, Any], where: str) -> Problem:
     return problem
 
 
+def _check_reference(text: str, where: str) -> None:
+    try:
+        read_literal(text)
+    except NotALiteralError as error:
+        raise ValueError(
+            f"{where}: reference {text[:60]!r} is not one Python literal ({error}), so "
+            "that no answer could be right. Correct it."
+        ) from None
+
+
+def _hint_tiers(
+    row: Mapping[str, Any], num_hints: int, where: str
+) -> tuple[HintTier, ...]:
+    found = _field(row, "hint_tiers", list, where, default=[])
+    known = get_args(HintTier)
+    for tier in found:
+        if tier not in known:
+            raise ValueError(
+                f"{where}: hint tier {tier!r}. Use one of {', '.join(known)}."
+            )
+    if found and len(found) != num_hints:
+        raise ValueError(
+            f"{where}: {len(found)} hint_tiers of {num_hints} hints. Give one a hint, "
+            "or none at all."
+        )
+    return tuple(found)
+
+
 def _tests(row: Mapping[str, Any], kind: str, where: str) -> tuple[Test, ...]:
     found = _field(row, "tests", list, where, default=[])
-    if kind == "output":
+    if kind in _LITERAL_KINDS:
         if found:
-            raise ValueError(f"{where}: tests of an output problem. Drop them.")
+            raise ValueError(f"{where}: tests of a problem of kind {kind}. Drop them.")
         return ()
     return tuple(
         _test(_checked(test, f"tests[{i}]", dict, where), kind, f"{where}: tests[{i}]")
@@ -251,7 +289,8 @@ def _test(row: Mapping[str, Any], kind: str, where: str) -> Test:
     for name in _REQUIRED[kind]:
         if name not in given:
             raise ValueError(f"{where}: {name} is missing. Add it.")
-    values: dict[str, Any] = {"kind": _field(given, "kind", str, where, default=kind)}
+    own = _KIND_OF_TEST.get(kind, kind)
+    values: dict[str, Any] = {"kind": _field(given, "kind", str, where, default=own)}
     for found in dataclasses.fields(Test):
         if found.name in given and found.name not in ("kind", "expected"):
             expected = _TYPES[found.name]
@@ -365,6 +404,22 @@ def row_of_verdict(verdict: Verdict) -> dict[str, object]:
         "extracted": verdict.extracted,
         "spans": [dataclasses.asdict(span) for span in verdict.spans],
         "detail": verdict.detail,
+    }
+
+
+def row_of_rewards(score: Score) -> dict[str, object]:
+    """Returns the rewards of a completion as an object of JSON; null abstains.
+
+    Args:
+      score: Any.
+    """
+    return {
+        "rewards": {
+            name: None if math.isnan(value) else value
+            for name, value in score.rewards.items()
+        },
+        "abstain_reason": score.abstain_reason,
+        "extra": score.extra,
     }
 
 

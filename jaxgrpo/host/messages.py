@@ -1,21 +1,12 @@
-"""What the scorer and its workers say to each other, and the channel they say it on.
+"""What the scorer and its workers say to each other."""
 
-Messages are pickles with their length in front, over a socket pair between two of our
-own processes. Nothing that a completion wrote is ever unpickled: it travels as text.
-"""
+from dataclasses import dataclass, field
 
-import pickle
-import select
-import socket
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
+from jaxgrpo.host.credit.settings import BlameSettings
+from jaxgrpo.host.functions.messages import TrainerState
+from jaxgrpo.host.judge.passages import Markers
 from jaxgrpo.host.records import Completion, Limits, Problem, Score, Verdict
-
-_LENGTH = struct.Struct("!Q")
-_CHUNK_BYTES = 1 << 18
+from jaxgrpo.host.rewards import RewardSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +45,8 @@ class SandboxSettings:
 class Setup:
     """The first message to a worker."""
 
-    rewards: tuple[str, ...]
-    """Names, in config order."""
+    rewards: tuple[RewardSpec, ...]
+    """In config order; none that a device computes."""
     deadline_s: float
     """Seconds that one job may take."""
     sandbox: SandboxSettings
@@ -63,8 +54,14 @@ class Setup:
     """The worker ends when this is no longer its parent."""
     extraction: str = "last_block"
     """Rule by which programs are found in texts."""
+    literal_extraction: str = "whole"
+    """Rule by which literals are found."""
+    markers: Markers = Markers()
+    """Between which the rule `markers` looks."""
     stops_at_failure: bool = False
     """Whether tests are left out after the first that did not pass."""
+    blame: BlameSettings | None = None
+    """How to find where completions went wrong; None where nobody asks."""
     cpu: int | None = None
     """Processor core for the worker's programs; None leaves it to the scheduler."""
 
@@ -86,6 +83,10 @@ class Job:
     completions: tuple[Completion, ...]
     verdicts: tuple[Verdict | None, ...]
     """Aligned with `completions`; None where the judge is to be asked."""
+    wants_rewards: bool = True
+    """Whether more than the verdicts is asked for."""
+    trainer_state: TrainerState = TrainerState()
+    """What the user's functions may know of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,8 @@ class Answer:
     scores: tuple[Score, ...]
     sandbox_level: str = ""
     """Level of the worker's sandbox; empty while it has none."""
+    outputs: dict[str, str] = field(default_factory=dict)
+    """What functions of the user's wrote for the first time, by reward."""
     at_s: float
     """Reading of the machine's monotonic clock when the job ended."""
 
@@ -108,90 +111,3 @@ class Refusal:
     """What is missing, and how to get it."""
     at_s: float
     """Reading of the machine's monotonic clock."""
-
-
-class Channel:
-    """One end of a socket pair that carries whole messages and never blocks.
-
-    What the socket does not take at once is kept and sent by later calls, so that two
-    ends which both send cannot wait for each other.
-
-    Args:
-      end: A connected stream socket; the channel owns it from now on.
-    """
-
-    def __init__(self, end: socket.socket):
-        self._socket = end
-        self._socket.setblocking(False)
-        self._outbox = bytearray()
-        self._inbox = bytearray()
-        self.is_closed = False
-        """True once the other end is gone, or `close` was called."""
-
-    def fileno(self) -> int:
-        """Returns the socket's descriptor, or -1 after `close`."""
-        return self._socket.fileno()
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether `flush` has something left to send."""
-        return bool(self._outbox)
-
-    @property
-    def poll_events(self) -> int:
-        """What to poll the descriptor for."""
-        return select.POLLIN | (select.POLLOUT if self._outbox else 0)
-
-    def send(self, message: object) -> None:
-        """Sends a message, as far as the socket takes it; see `flush`."""
-        payload = pickle.dumps(message, protocol=5)
-        self._outbox += _LENGTH.pack(len(payload))
-        self._outbox += payload
-        self.flush()
-
-    def flush(self) -> None:
-        """Sends more of what is left of earlier messages."""
-        sent = 0
-        try:
-            while sent < len(self._outbox):
-                with memoryview(self._outbox) as view:
-                    sent += self._socket.send(view[sent : sent + _CHUNK_BYTES])
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.is_closed = True
-        del self._outbox[:sent]
-
-    def receive(self) -> list[tuple[Any, int]]:
-        """Returns the messages that have arrived, each with its size in bytes."""
-        try:
-            while chunk := self._socket.recv(_CHUNK_BYTES):
-                self._inbox += chunk
-            self.is_closed = True
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.is_closed = True
-        return list(self._whole_messages())
-
-    def _whole_messages(self) -> Iterator[tuple[Any, int]]:
-        position = 0
-        while len(self._inbox) - position >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._inbox, position)
-            start = position + _LENGTH.size
-            if len(self._inbox) < start + size:
-                break
-            yield pickle.loads(self._inbox[start : start + size]), size
-            position = start + size
-        del self._inbox[:position]
-
-    def wait(self, timeout_s: float) -> None:
-        """Returns when there is something to receive or send, or at the time-out."""
-        poll = select.poll()
-        poll.register(self._socket, self.poll_events)
-        poll.poll(timeout_s * 1e3)
-
-    def close(self) -> None:
-        """Closes the socket; the other end sees it."""
-        self.is_closed = True
-        self._socket.close()

@@ -1,26 +1,29 @@
-"""Problems to prompts, token ids to text: the only place that meets a tokenizer.
+"""Problems to prompts: the only place that encodes text for a policy to go on from.
 
 Token ids are the truth on both sides of the model. A prompt is encoded once and never
 truncated; a completion is decoded for reading and judging, never encoded again.
 """
 
-import functools
 import hashlib
 import json
 import logging
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from jaxgrpo.host.records import Problem, Prompt
+from jaxgrpo.host.user_message import PLAIN_TEMPLATE, user_message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_HINT = "hint-"
+THINKING_START = "<think>"
+TEMPLATE_DATE = "26 Jul 2024"
+"""What chat templates of Llama 3 write as today: their own text where none is known."""
 
 
 def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerFast":
@@ -97,47 +100,60 @@ def _declared_eos(path: Path) -> tuple[int, ...]:
     return tuple(ids)
 
 
+class Example(NamedTuple):
+    """A turn of the conversation before the problem's: a question, answered."""
+
+    user: str
+    assistant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptStyle:
+    """How problems become prompts."""
+
+    format: Literal["chat", "plain"] = "chat"
+    """By the tokenizer's chat template, or as text without any."""
+    system: str = ""
+    """The system message; empty for none."""
+    template: str = PLAIN_TEMPLATE
+    """Of the user's message."""
+    examples: tuple[Example, ...] = ()
+    """Shown before the problem, in order."""
+    enable_thinking: bool = False
+    """Passed to the chat template. Qwen3's writes an empty think block into the prompt
+    when it is false; templates that do not know it ignore it."""
+
+
 def encode_prompt(
     tokenizer: "PreTrainedTokenizerFast",
     problem: Problem,
-    *,
-    system: str,
-    enable_thinking: bool,
+    style: PromptStyle,
     variant: str = "",
 ) -> Prompt:
-    """Returns the prompt of a problem, rendered by the tokenizer's chat template.
+    """Returns the prompt of a problem.
 
     The rendered text ends where the completion begins. It is never truncated, whatever
-    length the tokenizer's files ask for.
+    length the tokenizer's files ask for. The date that Llama 3's templates write is a
+    fixed one, so that prompts are the same every day.
 
     Args:
-      tokenizer: Has a chat template.
-      problem: Its `prompt` becomes the user's message.
-      system: The system message; empty for none.
-      enable_thinking: Passed to the template. Qwen3's writes an empty think block into
-        the prompt when it is false; templates that do not know it ignore it.
-      variant: Empty for the plain prompt, `hint-K` to append the problem's K-th hint
-        (from 1) after a blank line.
+      tokenizer: Has a chat template, if the style asks for one.
+      problem: What to ask.
+      style: How to ask.
+      variant: Empty for the plain prompt, `hint-K` to add the problem's K-th hint (from
+        1).
+
+    Raises:
+      ValueError: The tokenizer has no chat template, or the problem lacks what the
+        template of the message names.
     """
-    if not tokenizer.chat_template:
-        raise ValueError(
-            "the tokenizer has no chat template. "
-            "Add chat_template.jinja to its folder, or chat_template to "
-            "tokenizer_config.json."
-        )
-    messages = [{"role": "system", "content": system}] if system else []
-    messages.append({"role": "user", "content": _user_message(problem, variant)})
-    text = tokenizer.apply_chat_template(
-        messages,
-        tokenize=False,
-        add_generation_prompt=True,
-        enable_thinking=enable_thinking,
-    )
-    assert isinstance(text, str)
-    # The template wrote the special tokens; the tokenizer must not add its own.
-    token_ids = tokenizer(
-        text, add_special_tokens=False, truncation=False, verbose=False
-    )["input_ids"]
+    message = user_message(problem, style.template, variant)
+    if style.format == "plain":
+        text, token_ids = _plain(tokenizer, message, style)
+    else:
+        text = _chat(tokenizer, message, style)
+        # The template wrote the special tokens; the tokenizer must not add its own.
+        token_ids = _token_ids(tokenizer, text, add_special_tokens=False)
     return Prompt(
         problem_id=problem.id,
         variant=variant,
@@ -146,17 +162,132 @@ def encode_prompt(
     )
 
 
-def _user_message(problem: Problem, variant: str) -> str:
-    if not variant:
-        return problem.prompt
-    number = variant.removeprefix(_HINT)
-    has_hint = variant.startswith(_HINT) and number.isascii() and number.isdigit()
-    if not has_hint or not 1 <= int(number) <= len(problem.hints):
+def encode_answered(
+    tokenizer: "PreTrainedTokenizerFast", message: str, answer: str
+) -> np.ndarray:
+    """Returns the token ids of a message with its answer, int32, never truncated.
+
+    The chat template ends the answer's turn; nothing is to follow.
+
+    Args:
+      tokenizer: Has a chat template.
+      message: What the user says.
+      answer: What the assistant says.
+
+    Raises:
+      ValueError: The tokenizer has no chat template.
+    """
+    turns = [
+        {"role": "user", "content": message},
+        {"role": "assistant", "content": answer},
+    ]
+    text = _rendered(tokenizer, turns)
+    ids = _token_ids(tokenizer, text, add_special_tokens=False)
+    return np.asarray(ids, dtype=np.int32)
+
+
+def _chat(
+    tokenizer: "PreTrainedTokenizerFast", message: str, style: PromptStyle
+) -> str:
+    messages = [{"role": "system", "content": style.system}] if style.system else []
+    for example in style.examples:
+        messages.append({"role": "user", "content": example.user})
+        messages.append({"role": "assistant", "content": example.assistant})
+    messages.append({"role": "user", "content": message})
+    return _rendered(tokenizer, messages, enable_thinking=style.enable_thinking)
+
+
+def _rendered(
+    tokenizer: "PreTrainedTokenizerFast",
+    messages: list[dict[str, str]],
+    enable_thinking: bool = False,
+) -> str:
+    """A conversation as text; what follows a user is for the assistant to say."""
+    if not tokenizer.chat_template:
         raise ValueError(
-            f"prompt variant {variant!r} does not exist for problem {problem.id!r}, "
-            f"which has {len(problem.hints)} hints. Use '' or 'hint-K' with K from 1."
+            'the tokenizer has no chat template. Set prompt.format = "plain" for a '
+            "base model, or add chat_template.jinja to the tokenizer's folder."
         )
-    return f"{problem.prompt}\n\n{problem.hints[int(number) - 1]}"
+    text = tokenizer.apply_chat_template(
+        messages,
+        tokenize=False,
+        add_generation_prompt=messages[-1]["role"] == "user",
+        enable_thinking=enable_thinking,
+        date_string=TEMPLATE_DATE,
+    )
+    assert isinstance(text, str)
+    return text
+
+
+def _plain(
+    tokenizer: "PreTrainedTokenizerFast", message: str, style: PromptStyle
+) -> tuple[str, list[int]]:
+    """Text and token ids; a token that the tokenizer begins texts with is kept."""
+    shown = [example.user + example.assistant for example in style.examples]
+    text = "\n\n".join([*filter(None, [style.system]), *shown, message])
+    bare = _token_ids(tokenizer, text, add_special_tokens=False)
+    token_ids = _token_ids(tokenizer, text, add_special_tokens=True)
+    if token_ids[len(token_ids) - len(bare) :] != bare:
+        raise ValueError(
+            "the tokenizer ends texts with a token of its own, after which no "
+            "completion goes on. Set add_eos_token to false in tokenizer_config.json."
+        )
+    return text, token_ids
+
+
+def _token_ids(
+    tokenizer: "PreTrainedTokenizerFast", text: str, *, add_special_tokens: bool
+) -> list[int]:
+    return tokenizer(
+        text, add_special_tokens=add_special_tokens, truncation=False, verbose=False
+    )["input_ids"]
+
+
+def ends_in_thought(prompt: Prompt) -> bool:
+    """Returns whether a completion of the prompt begins inside a thought.
+
+    Some templates open the thought themselves, so that completions only end it.
+
+    Args:
+      prompt: Rendered.
+    """
+    return prompt.text.rstrip().endswith(THINKING_START)
+
+
+def prompt_notes(
+    tokenizer: "PreTrainedTokenizerFast", style: PromptStyle
+) -> tuple[str, ...]:
+    """Returns what a chat template does that its user would not expect, a line each.
+
+    Args:
+      tokenizer: With its chat template.
+      style: How problems are asked.
+    """
+    if style.format == "plain":
+        return ()
+    notes: list[str] = []
+    texts = [
+        _chat(tokenizer, "?", replace(style, enable_thinking=is_on)).rstrip()
+        for is_on in (False, True)
+    ]
+    opens_thought = texts[style.enable_thinking].endswith(THINKING_START)
+    if not style.enable_thinking and opens_thought:
+        notes.append(
+            "prompt.enable_thinking is false, but the chat template opens a thought in "
+            "every prompt; completions begin inside it."
+        )
+    if style.enable_thinking and not opens_thought and texts[0] == texts[1]:
+        notes.append(
+            "prompt.enable_thinking is true, but the chat template does not look at "
+            "it; prompts are the same as without."
+        )
+    template = str(tokenizer.chat_template)
+    if "strftime_now" in template and "date_string" not in template:
+        notes.append(
+            "the chat template writes today's date into prompts; they, and what is "
+            "sampled, change from day to day."
+        )
+    return tuple(notes)
 
 
 def split_by_length(
@@ -174,141 +305,6 @@ def split_by_length(
     fitting = [prompt for prompt in prompts if len(prompt.token_ids) <= max_tokens]
     too_long = [prompt for prompt in prompts if len(prompt.token_ids) > max_tokens]
     return fitting, too_long
-
-
-def decode_completion(
-    tokenizer: "PreTrainedTokenizerFast", token_ids: Sequence[int] | np.ndarray
-) -> tuple[str, np.ndarray]:
-    """Returns a completion's text and the characters that each token wrote.
-
-    The text is that of `tokenizer.decode` without special tokens. Bytes that are not
-    valid UTF-8 (a character cut off by the token budget, or one that a small model got
-    wrong) read as U+FFFD. Tokens may hold parts of a character: each of them gets the
-    span of the whole character, so neighbouring spans may overlap but never leave a
-    gap. Special tokens, which write nothing, get an empty span where they stand.
-
-    Args:
-      tokenizer: Byte-level, as those of Qwen, Llama 3 and GPT-2 are.
-      token_ids: Ids of the completion, in order.
-
-    Returns:
-      text: What the completion reads as.
-      token_offsets_T2: int32, each token's [start, end) in characters of `text`.
-    """
-    table = _token_bytes(tokenizer, len(tokenizer))
-    ids_T = np.asarray(token_ids, dtype=np.int64)
-    _check_ids(ids_T, table)
-    data = b"".join([table.pieces[token_id] for token_id in ids_T.tolist()])
-    text, char_of_byte = _decoded(data)
-    end_byte_T = np.cumsum(table.num_bytes_V[ids_T])
-    start_byte_T = end_byte_T - table.num_bytes_V[ids_T]
-    start_T = char_of_byte[start_byte_T]
-    # A token ends with the character that holds its last byte.
-    end_T = char_of_byte[np.maximum(end_byte_T - 1, 0)] + 1
-    end_T = np.where(end_byte_T > start_byte_T, end_T, start_T)
-    return text, np.stack([start_T, end_T], axis=1).astype(np.int32)
-
-
-def _decoded(data: bytes) -> tuple[str, np.ndarray]:
-    """Returns the text of bytes, and for each byte the index of its character.
-
-    The array has one more entry, for the end. Invalid sequences are replaced as
-    Unicode recommends (one U+FFFD for each maximal part of a character), which is what
-    both Python's and the tokenizer's own decoder do.
-    """
-    array = np.frombuffer(data, dtype=np.uint8)
-    is_first_byte = (array & 0xC0) != 0x80
-    parts: list[str] = []
-    position = 0
-    while position < len(data):
-        try:
-            parts.append(data[position:].decode("utf-8"))
-            break
-        except UnicodeDecodeError as error:
-            start, end = position + error.start, position + error.end
-            parts.append(data[position:start].decode("utf-8") + "\ufffd")
-            is_first_byte[start:end] = False
-            is_first_byte[start] = True
-            position = end
-    text = "".join(parts)
-    char_of_byte = np.cumsum(is_first_byte) - 1
-    return text, np.append(char_of_byte, len(text))
-
-
-def token_bytes(tokenizer: "PreTrainedTokenizerFast") -> tuple[bytes, ...]:
-    """Returns what each token id writes; special tokens and unused ids write nothing.
-
-    Args:
-      tokenizer: Byte-level, as those of Qwen, Llama 3 and GPT-2 are.
-    """
-    return tuple(_token_bytes(tokenizer, len(tokenizer)).pieces)
-
-
-class _TokenBytes(NamedTuple):
-    """What every token of a vocabulary writes; special tokens write nothing."""
-
-    pieces: list[bytes]
-    num_bytes_V: np.ndarray
-    is_token_V: np.ndarray
-    """False where no token has the id."""
-
-
-@functools.lru_cache(maxsize=4)
-def _token_bytes(tokenizer: "PreTrainedTokenizerFast", size: int) -> _TokenBytes:
-    # `size` is part of the cache's key: a tokenizer grows when tokens are added to it.
-    from tokenizers.decoders import ByteLevel
-
-    decoder = tokenizer.backend_tokenizer.decoder
-    if not isinstance(decoder, ByteLevel):
-        raise ValueError(
-            f"the tokenizer's decoder is {type(decoder).__name__}, not ByteLevel. "
-            "Use a model of the Qwen, Llama 3 or GPT-2 family."
-        )
-    added = tokenizer.added_tokens_decoder
-    special = {token_id for token_id, token in added.items() if token.special}
-    # Ids may have holes, so that the largest is not the number of tokens.
-    tokens = tokenizer.convert_ids_to_tokens(list(range(max(size, *added, 0) + 1)))
-    pieces = [
-        b"" if token is None or token_id in special else _written_bytes(token)
-        for token_id, token in enumerate(tokens)
-    ]
-    return _TokenBytes(
-        pieces=pieces,
-        num_bytes_V=np.array([len(piece) for piece in pieces], dtype=np.int64),
-        is_token_V=np.array([token is not None for token in tokens]),
-    )
-
-
-def _check_ids(ids_T: np.ndarray, table: _TokenBytes) -> None:
-    is_in_range_T = (ids_T >= 0) & (ids_T < len(table.pieces))
-    is_token_T = is_in_range_T & table.is_token_V[np.where(is_in_range_T, ids_T, 0)]
-    if not is_token_T.all():
-        raise ValueError(
-            f"token id {ids_T[~is_token_T][0]} is none of the tokenizer's "
-            f"{table.is_token_V.sum()} tokens. Mask such ids in the sampler: a padded "
-            "embedding has rows that no token owns."
-        )
-
-
-def _written_bytes(token: str) -> bytes:
-    alphabet = _byte_alphabet()
-    if all(character in alphabet for character in token):
-        return bytes([alphabet[character] for character in token])
-    # Tokens added to the vocabulary may be spelled as plain text.
-    return token.encode("utf-8")
-
-
-@functools.cache
-def _byte_alphabet() -> dict[str, int]:
-    """Returns the byte that each character of a byte-level vocabulary stands for.
-
-    Printable characters of Latin-1 stand for their own code; the other bytes, in order,
-    are written as the characters from U+0100 on.
-    """
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    alphabet = {chr(byte): byte for byte in printable}
-    return alphabet | {chr(0x100 + rank): byte for rank, byte in enumerate(others)}
 
 
 def stable_hash(problem_id: str) -> tuple[int, int]:

@@ -10,12 +10,15 @@ from typing import Literal
 
 import numpy as np
 
-ProblemKind = Literal["output", "trace", "stdin", "call", "assert"]
+from jaxgrpo.host.trace_records import Trace
+
+ProblemKind = Literal["output", "trace", "input", "stdin", "call", "assert"]
 ProgramMode = Literal["main", "calls", "trace", "tests"]
 ExecutionStatus = Literal["OK", "RE", "CE", "TLE", "MLE", "OLE", "INFRA"]
 VerdictStatus = Literal["OK", "WA", "RE", "CE", "TLE", "MLE", "OLE", "INFRA"]
 FinishReason = Literal["eos", "stop", "length"]
-TraceCut = Literal["", "events", "bytes", "source", "broken", "not begun"]
+BlameMode = Literal["syntax", "constraint", "correct", "logic"]
+HintTier = Literal["knowledge", "planning", "solution"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,8 @@ class Test:
     """Keyword arguments, plain data (kind `call`)."""
     source: str = ""
     """Statements that assert something of the program's functions, helpers and data
-    included; or a definition of `check(candidate)` that does (kind `assert`)."""
+    included; or a definition of `check(candidate)` that does (kind `assert`). In a
+    problem of kind `input`: the program that the answer is arguments for."""
     expected: object = None
     """Expected standard output (`stdin`) or return value (`call`)."""
     compare: str = "default"
@@ -69,6 +73,24 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTests:
+    """Where the tests of a problem are: `stored_tests.py` reads them."""
+
+    path: str
+    """File with the tests of many problems."""
+    position: int
+    """Byte where those of this one begin."""
+    num_bytes: int
+    """Bytes that they take there."""
+    checksum: int
+    """CRC-32 of these bytes."""
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One problem: what is asked, and what the judge needs to decide."""
 
@@ -78,15 +100,19 @@ class Problem:
     prompt: str
     """The user's message, before the chat template."""
     reference: str
-    """The expected answer (`output`) or a reference solution (the other kinds)."""
-    tests: tuple[Test, ...] = ()
-    """All of the problem's kind (kinds `stdin`, `call`, `assert`)."""
+    """The expected answer (`output`, `trace`), arguments that are right (`input`), or a
+    reference solution (the other kinds)."""
+    tests: tuple[Test, ...] | StoredTests = ()
+    """All of the problem's kind (kinds `stdin`, `call`, `assert`; those of kind `input`
+    are calls), or where they are."""
     limits: Limits | None = None
     """What one test may use; None takes the configured limits."""
     tags: dict[str, str] = field(default_factory=dict)
     """Slices to report by: difficulty, output type, dataset ..."""
     hints: tuple[str, ...] = ()
-    """Hints from weak to strong, each including the ones before it."""
+    """Hints from weak to strong, each including the ones before it (of its tier)."""
+    hint_tiers: tuple[HintTier, ...] = ()
+    """The tier of each hint, from abstract to concrete; empty where there are none."""
     columns: dict[str, object] = field(default_factory=dict)
     """Every other column of the data set, passed to the user's reward functions."""
 
@@ -165,61 +191,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A statement of a traced program: where a boundary can be."""
-
-    index: int
-    """In the order of the source."""
-    line: int
-    """1-based, as the source was handed in."""
-    column: int
-    """0-based character of the line. A compound statement is its header alone."""
-    end_line: int
-    end_column: int
-    kind: str
-    """assign, branch, loop, return, call ...; empty where nothing happens by itself."""
-    scope: str
-    """Functions and classes around it, dotted: `<module>`, `f`, `A.m`."""
-    shape: str
-    """Its syntax without names, constants and operators."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceEvent:
-    """A boundary: one execution of a statement, with what it did."""
-
-    statement: Statement
-    kind: str
-    """The statement's, or `yield`, or `call`: arguments have been passed by it."""
-    activation: int
-    """Which execution of a function it belongs to: 0 for the first one traced. Of a
-    `call`, the one that it began."""
-    scope: str
-    """The function of that activation, as in `Statement.scope`."""
-    branch: bool | None = None
-    """Outcome of a branch, loop or assert; None where there is none."""
-    values: tuple[tuple[str, str], ...] = ()
-    """(name, canonical value) of the variables that have changed since the activation's
-    boundary before; also `<return>`, `<yield>`, `<raise>` (type) and `<stdout>`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
-    """What a program did, boundary by boundary, in the order in which they were done.
-
-    Written in the program's own process, which can forge it: data, and no ground for a
-    reward by itself.
-    """
-
-    statements: tuple[Statement, ...] = ()
-    events: tuple[TraceEvent, ...] = ()
-    cut: TraceCut = ""
-    """Why it is not the whole: the largest number of events or bytes was reached, the
-    source could not be prepared, what the child wrote is broken, or it never begun. A
-    program that was stopped or crashed has what it did until then, and no cut."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """What happened to one program in the sandbox."""
 
@@ -282,6 +253,9 @@ class TestResult:
     """What matched, for comparators that try more than one rule."""
     detail: str = ""
     """What was expected and what came, or why there is no decision; capped."""
+    output_key: str = ""
+    """Equal for tests in which programs gave the same, right or wrong; empty where what
+    they gave is not seen here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,6 +314,10 @@ class Completion:
     """int32 [T, 2]: each token's [start, end) characters of `text`; special tokens
     are empty. Tokens that share one character share its span."""
     finish_reason: FinishReason
+    stop: str = ""
+    """Stop string that ended it and that `text` is cut before; empty where none did."""
+    in_thought: bool = False
+    """Whether its prompt ends inside a thought, which `</think>` has to end first."""
     sampler_logprobs: np.ndarray
     """float32 [T], nats, at the sampling temperature, of the policy that sampled."""
     policy_step: int = 0
@@ -350,9 +328,35 @@ class Completion:
     """Index within the group: part of the row's random key."""
     constraint_id: int = 0
     """Index of the token constraint it was drawn under; 0 is none."""
+    budget: int = 0
+    """Most tokens that it might have had, the end-of-sequence token included; 0 if that
+    is not known. What a constraint allows depends on it."""
     kept_ids: np.ndarray | None = None
     """int32 [T, k]: ids that each token was drawn from, under truncated sampling; one
     is repeated where fewer than k were left. None where all could be drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blame:
+    """What is known of where a completion went wrong."""
+
+    mode: BlameMode
+    span: Span | None = None
+    """Characters of the completion's text; None for uniform credit."""
+    tokens: tuple[int, int] | None = None
+    """Tokens that wrote these: the first, and the one after the last."""
+    fallback: str = ""
+    """Why there is no span, or only that of the result, in a mode that has spans."""
+    num_boundaries: int = 0
+    """Of the candidate's trace."""
+    similarity: float = 1.0
+    """Of the control flow to that of the reference, in [0, 1]."""
+    broken: tuple[str, ...] = ()
+    """Kinds of constraints that are broken."""
+    detail: str = ""
+    """What went wrong in finding out."""
+    seconds: float = 0.0
+    """Time that it took to find out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,11 +370,21 @@ class Score:
     extracted: str = ""
     """The answer or code taken from the completion's text."""
     spans: tuple[Span, ...] = ()
+    blame: Blame | None = None
+    """Where credit is given by execution: what it found out."""
     abstain_reason: str = ""
+    advantage_factor: float = 1.0
+    """What the completion's advantage is multiplied by after its group's statistics,
+    in which it takes part whatever this is."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds by stage."""
     extra: dict[str, object] = field(default_factory=dict)
     """Columns that the user's reward functions logged."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Rewards that failed on this completion, by name, and how: unlike those that
+    abstain because they have nothing to say."""
+    logged: dict[str, float] = field(default_factory=dict)
+    """Numbers that the user's functions logged while they scored this completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,21 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jaxgrpo.host.judge import DEFAULT_SETTINGS, check_kind, infra_verdict
+from jaxgrpo.host.credit.settings import BlameSettings
+from jaxgrpo.host.functions.messages import TrainerState
+from jaxgrpo.host.functions.process import FunctionProcess
+from jaxgrpo.host.functions.settings import FunctionSettings
+from jaxgrpo.host.judge import (
+    DEFAULT_SETTINGS,
+    JudgeSettings,
+    check_kind,
+    infra_verdict,
+)
 from jaxgrpo.host.judge.extraction import checked_rule
+from jaxgrpo.host.judge.passages import Markers
 from jaxgrpo.host.messages import Answer, Job, SandboxSettings, Setup
 from jaxgrpo.host.records import Group, Score
-from jaxgrpo.host.rewards import load_rewards
+from jaxgrpo.host.rewards import RewardSpec, check_installed, checked_specs
 from jaxgrpo.host.sandbox.packages import find_packages
 from jaxgrpo.host.scoring import abstaining_score
 from jaxgrpo.host.verdict_cache import VerdictCache
@@ -63,13 +73,19 @@ class Scorer:
 
     Args:
       num_workers: Worker processes; 0 takes one per CPU core, at most MAX_WORKERS.
-      rewards: Names of the rewards to compute, in the order that scores keep.
+      rewards: What to compute, in the order that scores keep; a name stands for the
+        reward with its default settings. Those of a device are left to the device.
       deadline_s: Seconds that one group may take a worker; a group that takes longer
         abstains, and its worker is replaced.
       sandbox: How programs are confined and limited.
       extraction: Rule by which programs are found in texts.
+      literal_extraction: Rule by which literals are found.
+      markers: Between which the rule `markers` looks.
       stops_at_failure: Whether to leave out the tests after the first that did not
         pass.
+      blame: How to find where completions went wrong, for groups that want rewards;
+        None leaves it out.
+      num_steps: Of the run, for the user's functions; 0 where there is no run.
 
     Example:
       >>> with Scorer(num_workers=1, rewards=["exact"], deadline_s=60.0,
@@ -82,34 +98,54 @@ class Scorer:
         self,
         *,
         num_workers: int,
-        rewards: Sequence[str],
+        rewards: Sequence[str | RewardSpec],
         deadline_s: float,
         sandbox: SandboxSettings,
         extraction: str = DEFAULT_SETTINGS.extraction,
+        literal_extraction: str = DEFAULT_SETTINGS.literal_extraction,
+        markers: Markers = DEFAULT_SETTINGS.markers,
         stops_at_failure: bool = DEFAULT_SETTINGS.stops_at_failure,
+        blame: BlameSettings | None = None,
+        num_steps: int = 0,
     ):
         if num_workers < 0:
             raise ValueError(f"num_workers is {num_workers}. Set it to 0 or more.")
         if not deadline_s > 0:
             raise ValueError(f"deadline_s is {deadline_s}. Set it to more than 0.")
         find_packages(sandbox.packages)  # Raises for what is not installed.
+        specs = tuple(s for s in checked_specs(rewards) if s.scope != "device")
+        _check_rewards(specs)
+        _check_blame(blame)
         self._setup = Setup(
-            rewards=tuple(load_rewards(rewards)),
+            rewards=specs,
             deadline_s=deadline_s,
             sandbox=sandbox,
             extraction=checked_rule(extraction),
+            literal_extraction=checked_rule(literal_extraction),
+            markers=markers,
             stops_at_failure=stops_at_failure,
+            blame=blame,
             parent_pid=os.getpid(),
         )
         # Guards everything below; notified when jobs are done or a pump ends.
         self._changed = threading.Condition(threading.Lock())
         self._is_pumping = False
+        self._num_steps = num_steps
+        self._outputs: dict[str, str] = {}
+        self._told: set[str] = set()
         self._failure = ""
         self._queue: deque[Job] = deque()
         self._futures: dict[int, ScoreFuture] = {}
         self._num_deaths: Counter[int] = Counter()
         self._num_failed_starts = 0
-        self._cache = VerdictCache(CACHE_BYTES, self._setup.extraction)
+        self._cache = VerdictCache(
+            CACHE_BYTES,
+            JudgeSettings(
+                extraction=extraction,
+                literal_extraction=literal_extraction,
+                markers=markers,
+            ),
+        )
         names = ("groups", "rows", "infra", "restarts", "cache_hits")
         self._counters: dict[str, int] = dict.fromkeys(names, 0)
         self._verdicts: Counter[str] = Counter()
@@ -161,17 +197,31 @@ class Scorer:
             }
             return metrics | ({f"perf/sandbox_level/{level}": 1.0} if level else {})
 
-    def submit(self, group: Group) -> ScoreFuture:
+    def take_outputs(self) -> dict[str, str]:
+        """Returns the beginnings of what the user's functions wrote, by reward.
+
+        Each reward is told of once.
+        """
+        with self._changed:
+            new = {n: text for n, text in self._outputs.items() if n not in self._told}
+            self._told |= new.keys()
+            return new
+
+    def submit(
+        self, group: Group, *, step: int = 0, wants_rewards: bool = True
+    ) -> ScoreFuture:
         """Hands a group to the workers and returns at once.
 
         Args:
           group: Its problem must be of a kind that has a judge.
+          step: Steps made before the one that it is of.
+          wants_rewards: Whether scores are to have rewards, not only verdicts.
         """
         check_kind(group.problem)
         with self._changed:
             self._raise_failure()
             future = ScoreFuture(self)
-            job = self._job(group)
+            job = self._job(group, step, wants_rewards)
             self._futures[job.id] = future
             self._queue.append(job)
             self._take_answers()
@@ -220,9 +270,9 @@ class Scorer:
 
     # From here on, every method is called with the lock held.
 
-    def _job(self, group: Group) -> Job:
+    def _job(self, group: Group, step: int, wants_rewards: bool) -> Job:
         subjects = [
-            self._cache.subject(group.problem, completion.text)
+            self._cache.subject(group.problem, completion)
             for completion in group.completions
         ]
         verdicts = tuple(map(self._cache.get, subjects))
@@ -240,6 +290,8 @@ class Scorer:
             problem=group.problem,
             completions=group.completions,
             verdicts=verdicts,
+            wants_rewards=wants_rewards,
+            trainer_state=TrainerState(global_step=step, max_steps=self._num_steps),
         )
 
     def _dispatch(self) -> None:
@@ -255,6 +307,7 @@ class Scorer:
         for index, worker in enumerate(self._workers):
             for job, answer, size in worker.answers():
                 self._num_failed_starts = 0
+                self._outputs |= {**answer.outputs, **self._outputs}
                 self._sandbox_level = answer.sandbox_level or self._sandbox_level
                 self._remember(job, answer, size)
                 self._finish(job, list(answer.scores))
@@ -268,7 +321,7 @@ class Scorer:
         share = size // max(1, len(answer.scores))
         for completion, score in zip(job.completions, answer.scores, strict=True):
             assert score.verdict is not None
-            subject = self._cache.subject(job.problem, completion.text)
+            subject = self._cache.subject(job.problem, completion)
             self._cache.put(subject, score.verdict, share)
 
     def _finish(self, job: Job, scores: list[Score]) -> None:
@@ -281,7 +334,8 @@ class Scorer:
         self._changed.notify_all()
 
     def _abstain(self, job: Job, reason: str) -> None:
-        score = abstaining_score(self._setup.rewards, infra_verdict(reason), reason)
+        names = [spec.name for spec in self._setup.rewards]
+        score = abstaining_score(names, infra_verdict(reason), reason)
         self._finish(job, [score] * len(job.completions))
 
     def _replace(self, index: int) -> None:
@@ -324,6 +378,31 @@ class Scorer:
             self._abstain(
                 job, f"{MAX_ATTEMPTS} workers died, the last with exit status {status}"
             )
+
+
+def _check_rewards(specs: Sequence[RewardSpec]) -> None:
+    """Tries what every worker will need, so that a mistake is told before the run."""
+    for spec in specs:
+        try:
+            if spec.scope == "process":
+                FunctionProcess(spec.settings).check()
+            else:
+                check_installed(spec)
+        except ValueError as error:
+            raise ValueError(f"rewards.{spec.name}: {error}") from None
+
+
+def _check_blame(blame: BlameSettings | None) -> None:
+    """Likewise for the user's functions that credit depends on."""
+    if blame is None:
+        return
+    for field in ("extractor", "localizer"):
+        name = getattr(blame, field)
+        try:
+            if name:
+                FunctionProcess(FunctionSettings(function=name)).check()
+        except ValueError as error:
+            raise ValueError(f"credit.{field}: {error}") from None
 
 
 def usable_cores() -> list[int]:

@@ -69,6 +69,20 @@ class StopStrings:
                  [1, 2],
                  [2, 2]]))
         """
-        starts = [text.find(stop) for stop in self.texts if stop in text]
-        assert starts, f"none of {self.texts} is in {text!r}"
-        return text[: min(starts)], np.minimum(token_offsets_T2, min(starts))
+        start = text.index(self.found_in(text))
+        return text[:start], np.minimum(token_offsets_T2, start)
+
+    def found_in(self, text: str) -> str:
+        """The first of the texts in a text that one of them ended.
+
+        Args:
+          text: Of the completion, not yet trimmed.
+
+        Example:
+          >>> StopStrings(["END", "b"], []).found_in("abEND")
+          'b'
+        """
+        found = [(text.find(stop), len(stop), stop) for stop in self.texts]
+        found = [place for place in found if place[0] >= 0]
+        assert found, f"none of {self.texts} is in {text!r}"
+        return min(found)[-1]

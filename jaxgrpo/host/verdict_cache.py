@@ -1,11 +1,11 @@
-"""Verdicts already reached, so that a repeated program is not judged twice."""
+"""Verdicts already reached, so that a repeated answer is not judged twice."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from jaxgrpo.host.judge import SANDBOXED_KINDS
+from jaxgrpo.host.judge import JudgeSettings
 from jaxgrpo.host.judge.extraction import Extraction, extract
-from jaxgrpo.host.records import Problem, Span, Verdict
+from jaxgrpo.host.records import Completion, Problem, Span, Verdict
 
 PARSING_RULES = ("one_block",)
 """Rules that parse what they extract. That is left to workers: a text may be made to
@@ -14,46 +14,50 @@ overtax the parser."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a verdict is on: texts with the same key get the same verdict."""
+    """What a verdict is on: completions with the same key get the same verdict."""
 
-    key: tuple[str, str, str]
+    key: tuple[str | bool, ...]
     extraction: Extraction | None = None
-    """Where the program stands in the text; None where the text itself is the key."""
+    """Where the answer stands in the text; None where the text itself is the key."""
 
 
 class VerdictCache:
-    """Remembers verdicts by problem and program, the least recently used lost first.
+    """Remembers verdicts by problem and answer, the least recently used lost first.
 
-    Two texts that contain the same program get the same verdict, whatever stands around
-    it. INFRA verdicts are not kept: they speak of us, not of the program.
+    Two texts that contain the same answer get the same verdict, whatever stands around
+    it. INFRA verdicts are not kept: they speak of us, not of the answer.
 
     Args:
       max_bytes: Total size, as stated by those who put verdicts in.
-      extraction: Rule by which programs are found in texts.
+      settings: How answers are found in texts.
     """
 
-    def __init__(self, max_bytes: int, extraction: str):
+    def __init__(self, max_bytes: int, settings: JudgeSettings):
         self._max_bytes = max_bytes
-        self._extraction = extraction
+        self._settings = settings
         self._num_bytes = 0
         self._entries: OrderedDict[
-            tuple[str, str, str], tuple[Verdict, int, Extraction | None]
+            tuple[str | bool, ...], tuple[Verdict, int, Extraction | None]
         ] = OrderedDict()
 
-    def subject(self, problem: Problem, text: str) -> Subject:
-        """Returns what a verdict on a text would be on.
+    def subject(self, problem: Problem, completion: Completion) -> Subject:
+        """Returns what a verdict on a completion would be on.
 
         Args:
           problem: Told apart by its id, which is unique.
-          text: The completion's.
+          completion: With its text.
         """
-        if problem.kind in SANDBOXED_KINDS and self._extraction not in PARSING_RULES:
-            found = extract(text, self._extraction)
-            if found.code:
+        text, stop, in_thought = completion.text, completion.stop, completion.in_thought
+        rule, markers = self._settings.rule_of(problem.kind), self._settings.markers
+        if rule not in PARSING_RULES:
+            found = extract(
+                text, rule, markers=markers, stop=stop, in_thought=in_thought
+            )
+            if found.answer:
                 return Subject(
-                    key=(problem.id, "program", found.code), extraction=found
+                    key=(problem.id, "answer", found.answer), extraction=found
                 )
-        return Subject(key=(problem.id, "text", text))
+        return Subject(key=(problem.id, "text", text, stop, in_thought))
 
     def get(self, subject: Subject) -> Verdict | None:
         """Returns the verdict on a subject, or None if it is not known.
@@ -97,7 +101,7 @@ class VerdictCache:
 
 
 def _moved(character: int, old: Extraction, new: Extraction) -> int:
-    """A place in the code of one text, in another text with the same code."""
+    """A place in the answer of one text, in another text with the same answer."""
     if character >= old.end:
         return new.end + character - old.end
     for index in reversed(range(len(old.line_starts))):

@@ -10,10 +10,14 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from jaxgrpo.host.channel import Channel
+from jaxgrpo.host.credit.blame import Blaming, blaming
+from jaxgrpo.host.credit.group_blame import blames_of, is_tied, with_blame
 from jaxgrpo.host.judge import (
     DEFAULT_SETTINGS,
     SANDBOXED_KINDS,
@@ -23,22 +27,32 @@ from jaxgrpo.host.judge import (
 )
 from jaxgrpo.host.messages import (
     Answer,
-    Channel,
     Job,
     Ready,
     Refusal,
     SandboxSettings,
     Setup,
 )
-from jaxgrpo.host.records import Completion, Problem, ProblemKind, Score, Verdict
-from jaxgrpo.host.rewards import Reward, load_rewards
+from jaxgrpo.host.records import (
+    Completion,
+    Execution,
+    Problem,
+    ProblemKind,
+    Program,
+    Score,
+    Verdict,
+)
+from jaxgrpo.host.rewards.judged import Judged
 from jaxgrpo.host.sandbox.levels import SandboxUnavailableError
-from jaxgrpo.host.scoring import abstaining_score, score_of
+from jaxgrpo.host.scoring import Earned, scores_of
+from jaxgrpo.host.stored_tests import with_tests
 from jaxgrpo.host.verdict_cache import VerdictCache
+from jaxgrpo.host.worker_rewards import WorkerRewards
 
 if TYPE_CHECKING:
     from jaxgrpo.host.sandbox import Sandbox
 
+Earn = Callable[[Judged], Mapping[str, Earned]]
 KNOWN_BYTES = 1 << 30
 """More than the verdicts of one job ever number, each counted as one byte."""
 _ORPHAN_CHECK_S = 5.0
@@ -74,6 +88,21 @@ class LazySandbox:
             )
         return self._sandbox
 
+    def runner(self, kind: ProblemKind) -> Callable[[Program], Execution] | None:
+        """Returns what runs programs for problems of this kind, None if nothing does.
+
+        The sandbox is built when it is first called.
+        """
+        if kind not in SANDBOXED_KINDS:
+            return None
+
+        def run(program: Program) -> Execution:
+            sandbox = self.for_kind(kind)
+            assert sandbox is not None
+            return sandbox.run(program)
+
+        return run
+
     @property
     def level(self) -> str:
         """The level attained; empty while there is no sandbox."""
@@ -87,31 +116,62 @@ class LazySandbox:
 
 def scores_of_job(
     job: Job,
-    rewards: Mapping[str, Reward],
+    earn: Earn,
     sandbox: LazySandbox,
     settings: JudgeSettings = DEFAULT_SETTINGS,
+    how: Blaming | None = None,
 ) -> tuple[Score, ...]:
     """Returns the scores of a job's completions, in their order.
 
     Equal programs are judged once. Whatever goes wrong with one completion becomes the
     reason why that one abstains.
+
+    Args:
+      job: One group.
+      earn: Gives what each reward gives a group, by name.
+      sandbox: For programs.
+      settings: Of the judge.
+      how: Blame is found, for jobs that want rewards; None where nobody asks for it.
     """
-    known = VerdictCache(KNOWN_BYTES, settings.extraction)
-    scores: list[Score] = []
+    job = replace(job, problem=_with_tests(job.problem))
+    known = VerdictCache(KNOWN_BYTES, settings)
+    verdicts: list[Verdict] = []
+    judge_s: list[float] = []
     for completion, verdict in zip(job.completions, job.verdicts, strict=True):
         started_s = time.monotonic()
-        subject = known.subject(job.problem, completion.text)
+        subject = known.subject(job.problem, completion)
         verdict = verdict or known.get(subject)
         verdict = verdict or _verdict(job.problem, completion, sandbox, settings)
-        judge_s = time.monotonic() - started_s
         known.put(subject, verdict, size=1)
-        score = _score(job.problem, completion, verdict, rewards)
-        scores.append(replace(score, timings={"judge": judge_s, **score.timings}))
-    return tuple(scores)
+        verdicts.append(verdict)
+        judge_s.append(time.monotonic() - started_s)
+    judged = Judged(
+        problem=job.problem,
+        completions=job.completions,
+        verdicts=tuple(verdicts),
+        run=sandbox.runner(job.problem.kind),
+        limits=settings.limits,
+    )
+    by_name = earn(judged) if job.wants_rewards else {}
+    scores = tuple(
+        replace(score, timings={"judge": seconds, **score.timings})
+        for score, seconds in zip(scores_of(judged, by_name), judge_s, strict=True)
+    )
+    if how is None or not job.wants_rewards:
+        return scores
+    blames = blames_of(judged, settings, how, is_tied=is_tied(scores))
+    return tuple(map(with_blame, scores, blames))
 
 
 # The edge of the process: the only place where every exception is caught, and turned
 # into a reason. A row that cannot be scored must not take its siblings down.
+
+
+def _with_tests(problem: Problem) -> Problem:
+    try:
+        return with_tests(problem)
+    except Exception:
+        return problem  # The judge meets the same error, and it becomes a reason.
 
 
 def _verdict(
@@ -128,19 +188,6 @@ def _verdict(
         return infra_verdict(f"{type(error).__name__}: {error}")
 
 
-def _score(
-    problem: Problem,
-    completion: Completion,
-    verdict: Verdict,
-    rewards: Mapping[str, Reward],
-) -> Score:
-    try:
-        return score_of(problem, completion, verdict, rewards)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return abstaining_score(tuple(rewards), verdict, reason)
-
-
 def serve(channel: Channel) -> None:
     """Answers jobs until the other end of the channel is gone.
 
@@ -154,26 +201,33 @@ def serve(channel: Channel) -> None:
     if channel.is_closed:
         return
     setup: Setup = messages.popleft()
-    rewards = load_rewards(setup.rewards)
+    rewards = WorkerRewards(setup.rewards)
     sandbox = LazySandbox(setup.sandbox, setup.cpu)
+    how = None if setup.blame is None else blaming(setup.blame)
     channel.send(Ready(at_s=time.monotonic()))
     try:
         while not channel.is_closed and os.getppid() == setup.parent_pid:
             if messages:
-                channel.send(_reply(messages.popleft(), setup, rewards, sandbox))
+                job = messages.popleft()
+                channel.send(_reply(job, setup, rewards, sandbox, how))
             else:
                 channel.wait(_ORPHAN_CHECK_S)
                 channel.flush()
             messages.extend(message for message, _ in channel.receive())
     finally:
+        rewards.close()
         sandbox.close()
 
 
 def _reply(
-    job: Job, setup: Setup, rewards: Mapping[str, Reward], sandbox: LazySandbox
+    job: Job,
+    setup: Setup,
+    rewards: WorkerRewards,
+    sandbox: LazySandbox,
+    how: Blaming | None,
 ) -> Answer | Refusal:
     try:
-        return _answer(job, setup, rewards, sandbox)
+        return _answer(job, setup, rewards, sandbox, how)
     except SandboxUnavailableError as error:
         return Refusal(reason=str(error), at_s=time.monotonic())
     finally:
@@ -181,19 +235,30 @@ def _reply(
 
 
 def _answer(
-    job: Job, setup: Setup, rewards: Mapping[str, Reward], sandbox: LazySandbox
+    job: Job,
+    setup: Setup,
+    rewards: WorkerRewards,
+    sandbox: LazySandbox,
+    how: Blaming | None,
 ) -> Answer:
     # The parent ends a worker that is late. If there is no parent any more, the alarm
     # does, even inside a long call of the C library.
     signal.setitimer(signal.ITIMER_REAL, setup.deadline_s + _ORPHAN_GRACE_S)
     settings = JudgeSettings(
         extraction=setup.extraction,
+        literal_extraction=setup.literal_extraction,
+        markers=setup.markers,
         limits=setup.sandbox.limits,
         stops_at_failure=setup.stops_at_failure,
     )
-    scores = scores_of_job(job, rewards, sandbox, settings)
+    earn = partial(rewards.earned, state=job.trainer_state)
+    scores = scores_of_job(job, earn, sandbox, settings, how)
     return Answer(
-        id=job.id, scores=scores, sandbox_level=sandbox.level, at_s=time.monotonic()
+        id=job.id,
+        scores=scores,
+        sandbox_level=sandbox.level,
+        outputs=rewards.take_outputs(),
+        at_s=time.monotonic(),
     )
 
 

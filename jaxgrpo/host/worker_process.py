@@ -5,19 +5,18 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 from collections import deque
-from pathlib import Path
 
-from jaxgrpo.host.messages import Answer, Channel, Job, Ready, Refusal, Setup
+from jaxgrpo.host.channel import Channel
+from jaxgrpo.host.child_environment import child_environment
+from jaxgrpo.host.messages import Answer, Job, Ready, Refusal, Setup
 
 START_S = 60.0
 """Seconds that a worker may take to load."""
 JOBS_AHEAD = 8
 """Jobs that a worker is given at a time: it goes on while nobody looks after it."""
 _WAIT_S = 0.002
-_PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
 
 class WorkerProcess:
@@ -143,20 +142,8 @@ def _started(descriptor: int) -> subprocess.Popen:
         [sys.executable, "-m", "jaxgrpo.host.worker", str(descriptor)],
         pass_fds=(descriptor,),
         stdin=subprocess.DEVNULL,
-        env=_environment(),
+        env=child_environment(),
         # A group of its own: a terminal's Ctrl-C does not reach it, and what it has
         # started can be ended with it.
         process_group=0,
     )
-
-
-def _environment() -> dict[str, str]:
-    """Returns the environment of a worker: one thread, and the same jaxgrpo."""
-    environment = dict(os.environ)
-    # Workers share the cores among themselves; NumPy is to start no threads of its own.
-    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    if str(_PACKAGE_ROOT) not in installed:
-        paths = [str(_PACKAGE_ROOT), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    return environment

@@ -37,6 +37,7 @@ from jaxgrpo.plan.arrays import (
 from jaxgrpo.plan.hardware import Platform
 from jaxgrpo.policy import Policy
 from jaxgrpo.sampling import training_engine
+from jaxgrpo.update_shape import update_shape
 
 PREFILL, DECODE, UPDATE = "prefill", "decode", "update"
 """Phases of a step."""
@@ -114,7 +115,13 @@ def step_programs(
             optimizer=optimizer.transformation,
             settings=update_settings(config, policy),
         ),
-        arguments=(state, *_update_arrays(config, mesh), _TEMPERATURE, constraints),
+        arguments=(
+            state,
+            *_update_arrays(config, mesh),
+            _TEMPERATURE,
+            constraints,
+            jax.ShapeDtypeStruct((len(config.rewards),), jnp.float32),
+        ),
         resident=None,
     )
     sampler = (
@@ -127,6 +134,7 @@ def step_programs(
 
 def _update_arrays(config: Config, mesh: Mesh | AbstractMesh) -> Any:
     """What `update_arrays` makes of a step's groups."""
+    shape = update_shape(config)
     create = partial(
         update_arrays,
         (),
@@ -134,10 +142,12 @@ def _update_arrays(config: Config, mesh: Mesh | AbstractMesh) -> Any:
         seed=0,
         purpose=0,
         step=0,
-        num_prompts=config.sampling.problems_per_step,
+        num_prompts=shape.num_prompts,
         num_positions=config.prompt.max_prompt_tokens,
-        num_rows=config.batch_size,
+        num_rows=shape.num_rows,
         num_columns=config.sampling.max_new_tokens,
+        has_factors=shape.has_factors,
+        has_focus=shape.has_focus,
     )
     return placed(create, mesh)
 

@@ -48,7 +48,7 @@ def curves_figure(
       title: Name of the run.
     """
     series = {name: _series(lines, name) for name in _names(lines)}
-    choice = _GRPO_PANELS if "reward" in series else _SUPERVISED_PANELS
+    choice = _panels_of(series)
     panels = [panel for needed, panel in choice if needed in series]
     if not panels:
         return None
@@ -69,6 +69,12 @@ def curves_figure(
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
     return figure
+
+
+def _panels_of(series: Mapping[str, Series]) -> tuple[tuple[str, Panel], ...]:
+    if "reward" in series:
+        return _GRPO_PANELS
+    return _PREFERENCE_PANELS if "margin" in series else _SUPERVISED_PANELS
 
 
 def _names(lines: Sequence[Mapping[str, float]]) -> list[str]:
@@ -153,6 +159,31 @@ def _loss(ax: Axes, series: Mapping[str, Series]) -> None:
     ax.set_title("Loss")
     _curve(ax, series["loss"], BLUE, "loss")
     ax.set_ylabel("training loss (nats per token)")
+
+
+def _preference_loss(ax: Axes, series: Mapping[str, Series]) -> None:
+    ax.set_title("Loss of pairs")
+    _curve(ax, series["loss"], BLUE, "training")
+    if "eval/loss" in series:
+        ax.plot(*series["eval/loss"], color=GREEN, marker="o", label="held-out")
+    ax.axhline(np.log(2.0), color=GREY, linestyle=":", label="no difference told")
+    ax.set_ylabel("nats per pair")
+    ax.legend(loc="best")
+
+
+def _ranking(ax: Axes, series: Mapping[str, Series]) -> None:
+    ax.set_title("Right above wrong")
+    _curve(ax, series["accuracy"], BLUE, "training pairs")
+    held_out = {
+        "eval/accuracy": (GREEN, "held-out pairs"),
+        "eval/auc_within": (RED, "held-out AUC, within problems"),
+        "eval/auc": (GREY, "held-out AUC, all problems"),
+    }
+    for name, (color, label) in held_out.items():
+        if name in series:
+            ax.plot(*series[name], color=color, marker="o", markersize=4, label=label)
+    ax.set_ylabel("share in the right order")
+    ax.legend(loc="lower right")
 
 
 def _groups(ax: Axes, series: Mapping[str, Series]) -> None:
@@ -255,6 +286,12 @@ def _start_at_zero(ax: Axes) -> None:
 _SUPERVISED_PANELS: tuple[tuple[str, Panel], ...] = (
     ("loss", _loss),
     ("eval/exact_match", _exact_match),
+    ("grad_norm", _gradient),
+    ("perf/trained_tokens_per_s", _training_speed),
+)
+_PREFERENCE_PANELS: tuple[tuple[str, Panel], ...] = (
+    ("loss", _preference_loss),
+    ("accuracy", _ranking),
     ("grad_norm", _gradient),
     ("perf/trained_tokens_per_s", _training_speed),
 )

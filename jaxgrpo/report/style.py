@@ -13,6 +13,8 @@ RED = "#D55E00"
 AMBER = "#E8C547"
 GREY = "#999999"
 LIGHT_BLUE = "#9CC9E5"
+PURPLE = "#CC79A7"
+BROWN = "#8C6D46"
 
 STYLE: dict[Any, Any] = {
     "font.size": 9.0,

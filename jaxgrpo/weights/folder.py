@@ -1,11 +1,15 @@
 """A checkpoint's folder by its name, and the architecture that it states."""
 
 import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from jaxgrpo.device.model.architecture import Architecture, architecture_from_config
+
+REWARD_MODEL_SUFFIX = "ForSequenceClassification"
+"""Of the class that a reward model's config.json names."""
 
 
 def checkpoint_folder(source: str) -> Path:
@@ -34,11 +38,27 @@ def checkpoint_folder(source: str) -> Path:
 
 
 def load_architecture(folder: Path) -> Architecture:
-    """The architecture stated by the folder's config.json."""
+    """The architecture stated by the folder's config.json.
+
+    Raises:
+      ValueError: There is none, or it is not a policy's.
+    """
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"no config.json in {str(folder)!r}. Is it a checkpoint?")
-    return architecture_from_config(read_json(path))
+    config = read_json(path)
+    if is_reward_model(config):
+        raise ValueError(
+            f"{str(folder)!r} is a reward model, which writes no text. Give the "
+            "checkpoint of a policy."
+        )
+    return architecture_from_config(config)
+
+
+def is_reward_model(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of a reward model and not of a policy."""
+    names = config.get("architectures") or [""]
+    return str(names[0]).endswith(REWARD_MODEL_SUFFIX)
 
 
 def read_json(path: Path) -> Any:

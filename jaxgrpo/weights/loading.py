@@ -65,9 +65,33 @@ def read_params(
 ) -> Params:
     """`load_params` from a reader, which counts the bytes."""
     entries = decoder_entries(architecture)
-    _check_tensors(reader, entries, is_tied=architecture.is_tied)
+    is_tied = architecture.is_tied
+    return read_entries(reader, entries, shardings, dtype, is_tied=is_tied)
+
+
+def read_entries(
+    reader: TensorReader,
+    entries: list[Entry],
+    shardings: Any,
+    dtype: str,
+    *,
+    is_tied: bool,
+) -> Params:
+    """The parameters that some entries name, all that the checkpoint holds.
+
+    Args:
+      reader: Of the checkpoint.
+      entries: One per parameter.
+      shardings: As for `load_params`.
+      dtype: Likewise.
+      is_tied: Whether the checkpoint may hold a head too, equal to the embedding.
+
+    Raises:
+      ValueError: As for `load_params`.
+    """
+    _check_tensors(reader, entries, is_tied=is_tied)
     here = SingleDeviceSharding(jax.local_devices()[0])
-    has_copy = architecture.is_tied and HEAD in reader.tensors
+    has_copy = is_tied and HEAD in reader.tensors
     params: Params = {}
     for entry in entries:
         sharding = here if shardings is None else leaf_of(shardings, entry.path)

@@ -33,7 +33,6 @@ NUM_TOKENS = 440
 LORA = LoraSettings(rank=4, alpha=8.0)
 SETTINGS = UpdateSettings(
     objective=resolve_objective("dapo", kl_coef=0.3, divergence="k3"),
-    weights_R=(1.0,),
     num_tokens=NUM_TOKENS,
     logprob_chunk=64,
 )
@@ -310,7 +309,7 @@ def test_a_mesh_computes_the_same(
     for leaf, sharding in zip(leaves, shardings, strict=True):
         assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
     for name, value in expected_metrics.items():
-        assert float(metrics[name]) == pytest.approx(float(value), rel=1e-4, abs=1e-6)
+        assert float(metrics[name]) == pytest.approx(float(value), rel=1e-4, abs=1e-5)
     close = partial(np.testing.assert_allclose, rtol=1e-4, atol=3e-6)
     jax.tree.map(close, state.opt_state, expected.opt_state)
     jax.tree.map(close, outputs, expected_outputs)

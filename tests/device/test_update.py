@@ -24,8 +24,14 @@ from jaxgrpo.device.objective.presets import resolve_objective
 from jaxgrpo.device.placement import state_shardings
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.sampling.choose import Choice
+from jaxgrpo.device.sampling.constraint import ConstraintTables
 from jaxgrpo.device.sampling.slots import SamplerSettings
 from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
+from jaxgrpo.host.constraints import (
+    Vocabulary,
+    compile_constraints,
+    parse_constraint,
+)
 from tests.drawn import drawn_rollouts
 
 P, G, S, T = 8, 4, 10, 6
@@ -49,7 +55,6 @@ SAMPLER = SamplerSettings(
 )
 PLAIN = UpdateSettings(
     objective=resolve_objective("dapo"),
-    weights_R=(1.0,),
     num_tokens=NUM_TOKENS,
     logprob_chunk=64,
 )
@@ -120,7 +125,10 @@ def run(tiny, tiny_params, prompts) -> Run:
         prompts: Prompts = prompts,
         reference: Any = None,
         credit_BT: Any = None,
+        focus_B2: Any = None,
         temperature: float = 1.0,
+        constraints: ConstraintTables | None = None,
+        weights_R: Any = None,
     ) -> Result:
         params, reference = jax.tree.map(jnp.copy, (params, reference))
         state = TrainState(jnp.int32(0), params, DESCENT.init(params), reference)
@@ -128,8 +136,10 @@ def run(tiny, tiny_params, prompts) -> Run:
             state,
             prompts,
             rollouts,
-            Scored(jnp.asarray(rewards_BR, jnp.float32), credit_BT),
+            Scored(jnp.asarray(rewards_BR, jnp.float32), credit_BT, focus_B2),
             jnp.float32(temperature),
+            constraints,
+            None if weights_R is None else jnp.array(weights_R, jnp.float32),
             architecture=tiny,
             optimizer=DESCENT,
             settings=settings,
@@ -274,7 +284,9 @@ def test_eight_devices_make_the_update_of_one(
     assert_close(state.params, plain.state.params, 1e-5)
     assert_close(state.opt_state, plain.grads, 1e-5)
     assert_close(outputs, plain.outputs, 1e-5)
-    assert float(metrics["loss"]) == pytest.approx(plain.metrics["loss"], rel=1e-5)
+    assert float(metrics["loss"]) == pytest.approx(
+        plain.metrics["loss"], rel=1e-5, abs=1e-6
+    )
     for new, old in zip(
         jax.tree.leaves(state.params), jax.tree.leaves(params), strict=True
     ):
@@ -322,7 +334,7 @@ def test_an_abstaining_row_is_as_if_absent(run, rollouts):
 
 
 def test_decoupled_rewards_abstain_one_by_one(run, rollouts):
-    settings = PLAIN._replace(combine="normalize_then_sum", weights_R=(1.0, 1.0))
+    settings = PLAIN._replace(combine="normalize_then_sum")
     second_B1 = np.random.default_rng(8).uniform(size=(B, 1)).astype(np.float32)
     rewards_BR = np.concatenate([REWARDS_B1, second_B1], axis=1)
     rewards_BR[14, 0] = np.nan
@@ -331,6 +343,27 @@ def test_decoupled_rewards_abstain_one_by_one(run, rollouts):
     assert np.any(outputs.logprobs_BT[14]) and float(outputs.advantages_B[14]) != 0.0
     assert not np.any(outputs.logprobs_BT[21])
     assert float(outputs.advantages_B[21]) == 0.0
+
+
+def test_weights_change_without_another_program(run, rollouts):
+    second_B1 = np.random.default_rng(8).choice([0.0, 1.0], (B, 1)).astype(np.float32)
+    rewards_BR = np.concatenate([REWARDS_B1, second_B1], axis=1)
+    of_first = run(rollouts, rewards_BR, weights_R=[1.0, 0.0])
+    num_programs = update._cache_size()  # pyright: ignore[reportAttributeAccessIssue]
+    of_second = run(rollouts, rewards_BR, weights_R=[0.0, 2.0])
+    both = run(rollouts, rewards_BR, weights_R=[0.5, 0.25])
+    assert update._cache_size() == num_programs  # pyright: ignore[reportAttributeAccessIssue]
+    for weighted, alone_B1 in (
+        (of_first, REWARDS_B1),
+        (of_second, 2 * second_B1),
+        (both, 0.5 * REWARDS_B1 + 0.25 * second_B1),
+    ):
+        np.testing.assert_allclose(
+            weighted.outputs.advantages_B,
+            run(rollouts, alone_B1).outputs.advantages_B,
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
 def test_masked_dead_groups_leave_the_denominator(run, rollouts, plain):
@@ -485,6 +518,31 @@ def test_truncated_sampling_is_replayed(run, tiny, tiny_params, prompts):
     assert result.metrics["sampling/importance_sampling_ratio_raw/mean"] < 0.95
 
 
+def test_a_constraint_is_replayed_with_the_budget_of_each_row(
+    run, tiny, tiny_params, prompts, tmp_path
+):
+    pieces = (*(bytes([byte]) for byte in range(256)), b"")
+    host = compile_constraints(
+        [parse_constraint("python_literal")],
+        Vocabulary(pieces, {"<end>": 256}, (256,)),
+        num_logits=tiny.vocab_size,
+        cache_folder=tmp_path,
+    )
+    tables = ConstraintTables(*map(jnp.asarray, host))
+    rollouts = drawn_rollouts(
+        tiny, tiny_params, prompts, SAMPLER._replace(eos_ids=(256,), num_tokens=257),
+        budgets=[2, 3, 5, T], constraints=tables,
+    )  # fmt: skip
+    assert rollouts.budget_B[:G].tolist() == [2, 3, 5, T]
+    settings = PLAIN._replace(num_tokens=257)
+    result = run(rollouts, settings=settings, constraints=tables)
+    assert result.metrics["sampling/sampling_logp_difference/max"] < 1e-5
+    # With a longer budget, tokens that could not have been drawn would take a share.
+    longer = rollouts._replace(budget_B=np.full(B, T, np.int32))
+    result = run(longer, settings=settings, constraints=tables)
+    assert result.metrics["sampling/sampling_logp_difference/max"] > 0.1
+
+
 # The reference
 
 WITH_REFERENCE = PLAIN._replace(
@@ -590,3 +648,88 @@ def test_one_program_serves_every_batch_of_a_shape(run, sampled, plain):
     run(sampled(0.6), REWARDS_B1[::-1], temperature=0.6)
     run(without(sampled(1.3), [3]), temperature=1.3)
     assert compiled._cache_size() == num_programs
+
+
+def test_without_stored_rows_nothing_changes(run, rollouts, plain):
+    result = run(rollouts, settings=PLAIN._replace(has_stored_rows=True))
+    assert result.metrics["loss"] == plain.metrics["loss"]
+    for ours, theirs in zip(
+        jax.tree.leaves(result.grads), jax.tree.leaves(plain.grads), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+def test_stored_rows_are_weighed_against_the_policy_that_sampled_them(
+    run, rollouts, plain
+):
+    """Within the clip, the gradient of ratio * A is the ratio times that of log p."""
+    likelier_by = 0.05
+    stored = rollouts._replace(
+        policy_step_B=np.full_like(rollouts.policy_step_B, -1),
+        sampler_logprobs_BT=plain.outputs.logprobs_BT - likelier_by,
+    )
+    result = run(stored, settings=PLAIN._replace(has_stored_rows=True))
+    for ours, theirs in zip(
+        jax.tree.leaves(result.grads), jax.tree.leaves(plain.grads), strict=True
+    ):
+        expected = np.exp(likelier_by) * theirs
+        np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-6)
+    assert result.metrics["sampling/sampling_logp_difference/max"] == 0.0
+
+
+def test_stored_rows_leave_the_others_alone(run, rollouts, plain):
+    """Rows far above the clip with A > 0 have no gradient; new rows keep theirs."""
+    rewards_B1 = REWARDS_B1
+    is_better_B = plain.outputs.advantages_B > 0
+    is_stored_B = is_better_B & (np.arange(B) >= 2 * G)
+    assert is_stored_B.any()
+    stored = rollouts._replace(
+        policy_step_B=np.where(is_stored_B, -1, 0).astype(np.int32),
+        sampler_logprobs_BT=plain.outputs.logprobs_BT
+        - np.where(is_stored_B, 1.0, 0.0)[:, None].astype(np.float32),
+    )
+    with_stored = run(stored, settings=PLAIN._replace(has_stored_rows=True))
+    without_gradient = run(
+        rollouts,
+        rewards_B1,
+        credit_BT=jnp.broadcast_to(
+            jnp.where(is_stored_B, 0.0, 1.0)[:, None], rollouts.completion_BT.shape
+        ),
+    )
+    for ours, theirs in zip(
+        jax.tree.leaves(with_stored.grads),
+        jax.tree.leaves(without_gradient.grads),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
+
+
+def test_blame_falls_on_the_tokens_of_a_span_alone(run, rollouts, plain):
+    """As the same credit written out; rows that are praised keep uniform credit."""
+    lengths_B, advantages_B = rollouts.lengths_B, plain.outputs.advantages_B
+    ends_B = np.minimum(2, lengths_B)
+    focus_B2 = np.stack([ends_B - 1, ends_B], axis=1).astype(np.int32)
+    is_blamed_B = np.asarray(advantages_B <= 0)
+    credit_BT = np.ones(rollouts.completion_BT.shape, np.float32)
+    for row in np.flatnonzero(is_blamed_B):
+        credit_BT[row] = 0.0
+        credit_BT[row, ends_B[row] - 1] = lengths_B[row]
+    focused = run(rollouts, focus_B2=jnp.asarray(focus_B2))
+    written_out = run(rollouts, credit_BT=jnp.asarray(credit_BT))
+    for ours, theirs in zip(
+        jax.tree.leaves(focused.grads), jax.tree.leaves(written_out.grads), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+    share = is_blamed_B.mean()
+    assert focused.metrics["credit/focused_share"] == pytest.approx(share, abs=1e-6)
+    real_BT = np.arange(T)[None, :] < lengths_B[:, None]
+    np.testing.assert_allclose(
+        focused.outputs.credit_BT, np.where(real_BT, credit_BT, 0.0), rtol=1e-6
+    )
+    assert plain.outputs.credit_BT is None
+    assert not [name for name in plain.metrics if name.startswith("credit/")]
+    nowhere = run(rollouts, focus_B2=jnp.zeros((B, 2), jnp.int32))
+    for ours, theirs in zip(
+        jax.tree.leaves(nowhere.grads), jax.tree.leaves(plain.grads), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)

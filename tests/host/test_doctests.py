@@ -4,6 +4,10 @@ import importlib
 import pytest
 
 MODULES = [
+    "credit.comparability",
+    "credit.constraints",
+    "credit.told_constraints",
+    "credit.user_functions",
     "judge.literal",
     "judge.literal_values",
     "prompts",

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from jaxgrpo.host import stored_tests
 from jaxgrpo.host.json_rows import (
     completion_of,
     problem_of,
@@ -36,6 +37,7 @@ def test_row_becomes_a_problem():
         "reference": "def f(x): return x + 1",
         "tags": {"level": "easy"},
         "hints": ["Use +."],
+        "hint_tiers": ["knowledge"],
         "columns": {"source": [1, None]},
         "limits": {"cpu_s": 5, "memory_bytes": 1000},
     }
@@ -43,9 +45,10 @@ def test_row_becomes_a_problem():
     assert (problem.id, problem.kind, problem.prompt) == ("p", "call", "Add one.")
     assert problem.tags == {"level": "easy"}
     assert problem.hints == ("Use +.",)
+    assert problem.hint_tiers == ("knowledge",)
     assert problem.columns == {"source": [1, None]}
     assert problem.limits == Limits(cpu_s=5, memory_bytes=1000)
-    (test,) = problem.tests
+    (test,) = stored_tests.tests_of(problem)
     assert (test.function, test.arguments, test.expected) == ("f", (1,), 2)
 
 
@@ -57,7 +60,7 @@ def test_python_literals_stand_for_what_json_cannot_say():
         "expected_python": "frozenset({1})",
         "compare": "exact",
     }
-    (found,) = problem_of({**PROBLEM, "tests": [test]}, "here").tests
+    (found,) = stored_tests.tests_of(problem_of({**PROBLEM, "tests": [test]}, "here"))
     assert found.arguments[:2] == ((1, 2), {3})
     assert found.keywords == {"a": b"x"}
     assert found.expected == frozenset({1})
@@ -65,7 +68,7 @@ def test_python_literals_stand_for_what_json_cannot_say():
 
 def test_tuple_of_arguments_is_a_list_of_them():
     test = {"function": "f", "arguments_python": "(1, 'a')", "expected": None}
-    (found,) = problem_of({**PROBLEM, "tests": [test]}, "here").tests
+    (found,) = stored_tests.tests_of(problem_of({**PROBLEM, "tests": [test]}, "here"))
     assert found.arguments == (1, "a")
     assert found.expected is None
 
@@ -73,7 +76,9 @@ def test_tuple_of_arguments_is_a_list_of_them():
 def test_long_python_literal_is_read():
     test = {"function": "f", "arguments_python": f"[{list(range(9999))}]"}
     row = {**PROBLEM, "tests": [{**test, "expected": 1}]}
-    assert problem_of(row, "here").tests[0].arguments == (list(range(9999)),)
+    assert stored_tests.tests_of(problem_of(row, "here"))[0].arguments == (
+        list(range(9999)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,8 +105,10 @@ def with_test(**fields: object) -> dict[str, Any]:
         ({"kind": "call", "tests": [CALL]}, "here: id is missing. Add it."),
         ({**PROBLEM, "id": 3}, "here: id is a number. Give text."),
         ({"id": "p", "tests": [CALL]}, "here: kind is missing."),
-        ({**PROBLEM, "kind": "calls"}, "here: kind 'calls'. Use one of output, stdin"),
-        ({**PROBLEM, "kind": "trace"}, "here: kind 'trace'. Use one of"),
+        ({**PROBLEM, "kind": "calls"}, "here: kind 'calls'. Use one of output, trace"),
+        ({**PROBLEM, "kind": "trace"}, "here: tests of a problem of kind trace."),
+        ({"id": "p", "kind": "trace"}, "here: reference is missing. Add it."),
+        ({**PROBLEM, "kind": "input"}, "tests[0]: unknown field 'arguments'."),
         ({**PROBLEM, "promt": "x"}, "unknown field 'promt'. Did you mean prompt?"),
         ({**PROBLEM, "tests": []}, "problem 'p': no tests."),
         ({**PROBLEM, "tests": {}}, "tests is an object. Give a list."),
@@ -124,10 +131,12 @@ def with_test(**fields: object) -> dict[str, Any]:
         ({**PROBLEM, "limits": {"memory_bytes": 1.5}}, "Give a whole number above 0"),
         ({**PROBLEM, "tags": {"level": 1}}, "tags.level is a number. Give text."),
         ({**PROBLEM, "hints": [1]}, "hints is a number. Give text."),
+        ({**PROBLEM, "hints": ["a"], "hint_tiers": ["deep"]}, "hint tier 'deep'. Use"),
+        ({**PROBLEM, "hint_tiers": ["planning"]}, "1 hint_tiers of 0 hints. Give one"),
         ({"id": "p", "kind": "output"}, "here: reference is missing."),
         (
             {"id": "p", "kind": "output", "reference": "1", "tests": [CALL]},
-            "tests of an output problem",
+            "tests of a problem of kind output",
         ),
         (
             {"id": "p", "kind": "stdin", "tests": [{"stdin": "x"}]},

@@ -3,7 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jaxgrpo.host.messages import Channel, SandboxSettings
+from jaxgrpo.host.channel import Channel
+from jaxgrpo.host.messages import SandboxSettings
 from jaxgrpo.host.records import Limits
 
 

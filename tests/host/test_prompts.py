@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxgrpo.host.decoding import decode_completion
 from jaxgrpo.host.prompts import (
-    decode_completion,
+    Example,
+    PromptStyle,
     encode_prompt,
+    ends_in_thought,
     eos_token_ids,
     load_tokenizer,
+    prompt_notes,
     split_by_length,
     stable_hash,
 )
@@ -161,9 +165,9 @@ def test_malformed_end_is_named(tokenizer: Any, tmp_path: Path, declared: object
 # Prompts.
 
 
-def encode(tokenizer: Any, **changes: Any) -> Prompt:
-    arguments = {"system": "", "enable_thinking": True} | changes
-    return encode_prompt(tokenizer, PROBLEM, **arguments)
+def encode(tokenizer: Any, variant: str = "", **changes: Any) -> Prompt:
+    style = PromptStyle(**{"enable_thinking": True, **changes})
+    return encode_prompt(tokenizer, PROBLEM, style, variant)
 
 
 def test_prompt_is_the_template_up_to_the_completion(tokenizer: Any):
@@ -227,6 +231,138 @@ def test_long_prompts_are_set_apart_in_order():
     fitting, too_long = split_by_length(prompts, max_tokens=6)
     assert fitting == [prompts[0], prompts[2], prompts[3]]
     assert too_long == [prompts[1], prompts[4]]
+
+
+# Templates, examples, plain text.
+
+
+def test_template_shapes_the_message(tokenizer: Any):
+    prompt = encode(tokenizer, template="What is {prompt}?")
+    assert "user\nWhat is f(1)?<|im_end|>" in prompt.text
+
+
+def test_examples_are_turns_before_the_problem(tokenizer: Any):
+    examples = (Example("f(0)", "1"), Example("f(7)", "8"))
+    turns = [
+        ("system", "Be exact."),
+        ("user", "f(0)"),
+        ("assistant", "1"),
+        ("user", "f(7)"),
+        ("assistant", "8"),
+    ]
+    prompt = encode(tokenizer, system="Be exact.", examples=examples)
+    shown = "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns)
+    assert prompt.text == shown + encode(tokenizer).text
+
+
+def test_plain_prompt_is_text_without_any_marks(folder: Path):
+    tokenizer = load_tokenizer(folder)
+    tokenizer.chat_template = None
+    style = PromptStyle(
+        format="plain",
+        system="Evaluate.",
+        template="{prompt} == ",
+        examples=(Example("f(0) == ", "1"),),
+    )
+    prompt = encode_prompt(tokenizer, PROBLEM, style)
+    assert prompt.text == "Evaluate.\n\nf(0) == 1\n\nf(1) == "
+    assert tokenizer.decode(prompt.token_ids) == prompt.text
+
+
+def with_ends(folder: Path, template: str) -> Any:
+    """A tokenizer that adds tokens of its own to every text."""
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = load_tokenizer(folder)
+    special = [
+        (name, tokenizer.convert_tokens_to_ids(name))
+        for name in ("<|im_start|>", "<|im_end|>")
+    ]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=template, special_tokens=special
+    )
+    return tokenizer
+
+
+def test_plain_prompt_begins_as_the_tokenizer_begins_texts(folder: Path):
+    plain = PromptStyle(format="plain")
+    tokenizer = with_ends(folder, "<|im_start|> $A")
+    start = tokenizer.convert_tokens_to_ids("<|im_start|>")
+    token_ids = encode_prompt(tokenizer, PROBLEM, plain).token_ids.tolist()
+    assert token_ids[0] == start
+    assert tokenizer.decode(token_ids[1:]) == "f(1)"
+    # A chat template writes such a token itself.
+    assert encode(tokenizer).token_ids.tolist().count(start) == 2
+
+
+def test_plain_prompt_that_would_be_ended_is_refused(folder: Path):
+    tokenizer = with_ends(folder, "$A <|im_end|>")
+    with pytest.raises(ValueError, match="ends texts with a token of its own"):
+        encode_prompt(tokenizer, PROBLEM, PromptStyle(format="plain"))
+
+
+DATED = "{{ %s + ' ' + messages[-1].content }}"
+LLAMA3_DATE = "(date_string if date_string is defined else strftime_now('%d %b %Y'))"
+
+
+def test_prompt_does_not_depend_on_the_day(folder: Path):
+    tokenizer = load_tokenizer(folder)
+    tokenizer.chat_template = DATED % LLAMA3_DATE
+    assert encode(tokenizer).text == "26 Jul 2024 f(1)"
+    assert prompt_notes(tokenizer, PromptStyle()) == ()
+
+
+def test_template_that_will_have_today_s_date_is_said(folder: Path):
+    tokenizer = load_tokenizer(folder)
+    tokenizer.chat_template = DATED % "strftime_now('%d %b %Y')"
+    (note,) = prompt_notes(tokenizer, PromptStyle())
+    assert note.startswith("the chat template writes today's date")
+
+
+# Thinking.
+
+HEEDLESS = TEMPLATE.replace("enable_thinking is false", "enable_thinking is none")
+OPENED = TEMPLATE.replace("\n\n</think>\n\n", "\n").replace(
+    "enable_thinking is false", "true"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "is_on", "said"),
+    [
+        (TEMPLATE, True, ""),
+        (TEMPLATE, False, ""),
+        (HEEDLESS, True, "is true, but the chat template does not look at it"),
+        (HEEDLESS, False, ""),
+        (OPENED, True, ""),
+        (OPENED, False, "is false, but the chat template opens a thought"),
+    ],
+    ids=[
+        "heeds-on",
+        "heeds-off",
+        "heedless-on",
+        "heedless-off",
+        "opens-on",
+        "opens-off",
+    ],
+)
+def test_template_that_does_otherwise_is_said(
+    folder: Path, template: str, is_on: bool, said: str
+):
+    tokenizer = load_tokenizer(folder)
+    tokenizer.chat_template = template
+    notes = prompt_notes(tokenizer, PromptStyle(enable_thinking=is_on))
+    assert len(notes) == bool(said)
+    assert said in "".join(notes)
+    assert "\n" not in "".join(notes)
+    assert ends_in_thought(encode(tokenizer, enable_thinking=is_on)) == (
+        template == OPENED
+    )
+
+
+def test_words_about_thoughts_open_none(tokenizer: Any):
+    prompt = encode(tokenizer, template="{prompt} Use <think>")
+    assert not ends_in_thought(prompt)
 
 
 # Completions.

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from jaxgrpo.host.decoding import decode_completion
 from jaxgrpo.host.prompts import (
-    decode_completion,
+    PromptStyle,
     encode_prompt,
     eos_token_ids,
     load_tokenizer,
@@ -42,12 +43,10 @@ def test_the_vocabulary_is_smaller_than_the_embedding(tokenizer: Any) -> None:
 @pytest.mark.parametrize("case", GOLDEN["chats"], ids=["thinking", "plain"])
 def test_a_prompt_has_the_ids_of_qwen3(tokenizer: Any, case: dict[str, Any]) -> None:
     problem = Problem(id="p", kind="output", prompt=GOLDEN["user"], reference="")
-    prompt = encode_prompt(
-        tokenizer,
-        problem,
-        system=GOLDEN["system"],
-        enable_thinking=case["enable_thinking"],
+    style = PromptStyle(
+        system=GOLDEN["system"], enable_thinking=case["enable_thinking"]
     )
+    prompt = encode_prompt(tokenizer, problem, style)
     assert prompt.text == case["text"]
     assert prompt.token_ids.tolist() == case["token_ids"]
 

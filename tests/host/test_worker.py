@@ -9,12 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from jaxgrpo.host.messages import Answer, Channel, Job, Ready, SandboxSettings, Setup
+from jaxgrpo.host.channel import Channel
+from jaxgrpo.host.functions.messages import TrainerState
+from jaxgrpo.host.messages import Answer, Job, Ready, SandboxSettings, Setup
 from jaxgrpo.host.records import Completion, Group, Problem, Program, Verdict
-from jaxgrpo.host.rewards import load_rewards
+from jaxgrpo.host.rewards import reward_spec
+from jaxgrpo.host.rewards.judged import Judged
+from jaxgrpo.host.scoring import Earned, earned
 from jaxgrpo.host.worker import LazySandbox, scores_of_job
+from jaxgrpo.host.worker_rewards import WorkerRewards
 
 UNSAFE = SandboxSettings(minimum_level="D", allow_unsafe=True)
+
+
+def exact(judged: Judged) -> dict[str, Earned]:
+    return WorkerRewards([reward_spec("exact")]).earned(judged, TrainerState())
 
 
 def job_of(group: Group, job_id: int = 0) -> Job:
@@ -31,11 +40,11 @@ def job_of(group: Group, job_id: int = 0) -> Job:
 
 def test_scores_are_in_the_order_of_completions(make_group: Callable[..., Group]):
     job = job_of(make_group("5", "6", "5", " 5", "five"))
-    scores = scores_of_job(job, load_rewards(["exact"]), LazySandbox(UNSAFE))
+    scores = scores_of_job(job, exact, LazySandbox(UNSAFE))
     classes = ["wrong_value", "exact", "wrong_repr", "not_one_literal"]
     assert [score.error_class for score in scores] == classes
     assert [score.rewards["exact"] for score in scores] == [0.0, 1.0, 0.0, 0.0]
-    assert all({"judge", "rewards"} == set(score.timings) for score in scores)
+    assert all({"judge", "reward/exact"} == set(score.timings) for score in scores)
 
 
 def test_known_verdict_is_not_asked_for_again(make_group: Callable[..., Group]):
@@ -47,30 +56,35 @@ def test_known_verdict_is_not_asked_for_again(make_group: Callable[..., Group]):
         completions=group.completions,
         verdicts=(known, None),
     )
-    scores = scores_of_job(job, load_rewards(["exact"]), LazySandbox(UNSAFE))
+    scores = scores_of_job(job, exact, LazySandbox(UNSAFE))
     assert [score.verdict for score in scores] == [known, known]
 
 
 def test_failing_judge_is_an_infrastructure_error(
     make_completion: Callable[..., Completion],
 ):
-    problem = Problem(id="p", kind="trace", prompt="", reference="")
+    problem = Problem(id="p", kind="call", prompt="", reference="")
     group = Group(problem=problem, prompts=(), completions=(make_completion("x"),))
     sandbox = LazySandbox(SandboxSettings(level="no such level"))
-    (score,) = scores_of_job(job_of(group), load_rewards(["exact"]), sandbox)
+    (score,) = scores_of_job(job_of(group), exact, sandbox)
     assert score.verdict is not None
     assert score.verdict.status == "INFRA"
     assert score.abstain_reason.startswith("ValueError: sandbox level 'no such level'")
 
 
-def test_failing_reward_abstains_for_its_row_only(make_group: Callable[..., Group]):
-    def picky(problem: Problem, completion: Completion, verdict: Verdict) -> float:
-        return 1.0 / (completion.text != "6")
+def test_failing_reward_leaves_the_others_alone(make_group: Callable[..., Group]):
+    def picky(judged: Judged) -> list[float]:
+        return [1.0 / (c.text != "6") for c in judged.completions]
 
     job = job_of(make_group("5", "5", "6", "7"))
-    scores = scores_of_job(job, {"picky": picky}, LazySandbox(UNSAFE))
-    reasons = ["", "ZeroDivisionError: float division by zero", ""]
+    scores = scores_of_job(
+        job,
+        lambda judged: exact(judged) | {"picky": earned(picky, judged)},
+        LazySandbox(UNSAFE),
+    )
+    reasons = ["picky: ZeroDivisionError: float division by zero"] * 3
     assert [score.abstain_reason for score in scores] == reasons
+    assert [score.rewards["exact"] for score in scores] == [1.0, 0.0, 0.0]
     assert scores[1].error_class == "wrong_value"
 
 
@@ -152,7 +166,7 @@ class Started:
             )
         self.channel = Channel(ours)
         setup = Setup(
-            rewards=("exact", "similarity"),
+            rewards=tuple(map(reward_spec, ("exact", "similarity"))),
             deadline_s=deadline_s,
             sandbox=SandboxSettings(),
             parent_pid=os.getpid(),

@@ -113,9 +113,6 @@ def lies_alike(planned: jax.ShapeDtypeStruct, actual: jax.ShapeDtypeStruct) -> b
     return actual.sharding.is_equivalent_to(planned.sharding, planned.ndim)
 
 
-# Passes alone; after all other tests of a session it once found other settings, for a
-# reason not yet found. Run it by `pytest -m slow tests/plan`.
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_run_calls_the_planned_program(name, calls, programs):
     planned = programs[name]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jaxgrpo.config import DataConfig
 from jaxgrpo.host.records import Problem
 from jaxgrpo.problems.datasets import load_problems
 
@@ -19,13 +20,23 @@ def load_split(session_cache: Path) -> LoadSplit:
     """Returns a split of a small `output_prediction`, prepared once."""
 
     def load(split: str) -> Sequence[Problem]:
-        return load_problems(
-            "output_prediction",
-            split,
-            cache_dir=session_cache,
-            seed=0,
+        data = DataConfig(cache_dir=str(session_cache), build_workers=1, **SIZES)
+        return load_problems(data, split)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def load_mini_split(session_cache: Path) -> LoadSplit:
+    """Returns a split of a small `mini_programs`, prepared once."""
+
+    def load(split: str) -> Sequence[Problem]:
+        data = DataConfig(
+            dataset="mini_programs",
+            cache_dir=str(session_cache),
             build_workers=1,
             **SIZES,
         )
+        return load_problems(data, split)
 
     return load

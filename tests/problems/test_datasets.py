@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jaxgrpo.config import DataConfig
 from jaxgrpo.host.records import Problem
 from jaxgrpo.problems.datasets import load_problems
 from jaxgrpo.problems.output_prediction.generator import LEVELS
@@ -20,6 +21,7 @@ SPLITS = ("train", "validation", "test")
 def test_a_seed_gives_the_same_records_on_every_python(load_split):
     records = [asdict(problem) for split in SPLITS for problem in load_split(split)]
     assert all(record.pop("limits") is None for record in records)
+    assert all(record.pop("hint_tiers") == () for record in records)
     text = json.dumps(records, sort_keys=True)
     assert hashlib.sha256(text.encode()).hexdigest() == (
         "68a772e4a8cdf64d05dd68c753380d4b45729a2cc7916f80240b30442a356921"
@@ -59,14 +61,8 @@ def test_no_function_is_in_two_splits(load_split):
 
 
 def test_splits_of_different_seeds_are_disjoint_too(load_split, tmp_path):
-    other = load_problems(
-        "output_prediction",
-        "train",
-        cache_dir=tmp_path,
-        seed=1,
-        build_workers=1,
-        **SIZES,
-    )
+    data = DataConfig(cache_dir=str(tmp_path), seed=1, build_workers=1, **SIZES)
+    other = load_problems(data, "train")
     codes = {problem.columns["code"] for problem in other}
     assert not codes & {problem.columns["code"] for problem in load_split("test")}
     assert codes != {problem.columns["code"] for problem in load_split("train")}
@@ -87,30 +83,23 @@ def test_random_access_as_in_a_list(load_split):
         problems[len(problems)]
 
 
-@pytest.mark.parametrize(
-    ("name", "split", "reason"),
-    [
-        ("mbpp", "train", "unknown data set: 'mbpp'"),
-        ("output_prediction", "dev", "unknown split: 'dev'"),
-    ],
-)
-def test_unknown_names_are_refused(name, split, reason, tmp_path):
-    with pytest.raises(ValueError, match=reason):
-        load_problems(name, split, cache_dir=tmp_path, seed=0, build_workers=1, **SIZES)
+def test_an_unknown_split_is_refused():
+    with pytest.raises(ValueError, match="unknown split: 'dev'"):
+        load_problems(DataConfig(), "dev")
 
 
 PREPARE = """
 import sys
-from pathlib import Path
+from jaxgrpo.config_data import DataConfig
 from jaxgrpo.problems.datasets import load_problems
 
 def report(done, wanted):
     print(done, flush=True)
 
-load_problems(
-    "output_prediction", "train", cache_dir=Path(sys.argv[1]), seed=0, num_train=400,
-    num_validation=5, num_test=20, build_workers=1, report=report,
+data = DataConfig(
+    cache_dir=sys.argv[1], num_train=400, num_validation=5, num_test=20, build_workers=1
 )
+load_problems(data, "train", report=report)
 assert "tensorflow" not in sys.modules and "jax" not in sys.modules
 """
 
@@ -143,13 +132,6 @@ def test_a_killed_build_leaves_nothing_that_is_read(tmp_path):
 def test_a_second_load_prepares_nothing(load_split, session_cache):
     load_split("train")
     calls = []
-    load_problems(
-        "output_prediction",
-        "train",
-        cache_dir=session_cache,
-        seed=0,
-        build_workers=1,
-        report=lambda done, wanted: calls.append(done),
-        **SIZES,
-    )
+    data = DataConfig(cache_dir=str(session_cache), build_workers=1, **SIZES)
+    load_problems(data, "train", report=lambda done, wanted: calls.append(done))
     assert not calls

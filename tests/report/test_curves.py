@@ -132,18 +132,18 @@ def test_a_running_mean_equals_its_loop(values, window):
 def evaluation(exact: float, *, with_samples: bool = True) -> dict:
     shares = {
         "exact_match": exact,
-        "taxonomy/exact": exact,
-        "taxonomy/wrong_value": 0.9 - exact,
-        "taxonomy/wrong_repr": 0.06,
-        "taxonomy/not_one_literal": 0.04,
+        "error_class/exact": exact,
+        "error_class/wrong_value": 0.9 - exact,
+        "error_class/wrong_repr": 0.06,
+        "error_class/not_one_literal": 0.04,
     }
     if with_samples:
         shares |= {
             "pass@1": exact,
             "pass@8": exact + 0.1,
-            "groups/all_wrong": 0.9 - exact,
-            "groups/mixed": 0.1,
-            "groups/all_correct": exact,
+            "frac_reward_all_zero": 0.9 - exact,
+            "frac_reward_mixed": 0.1,
+            "frac_reward_all_one": exact,
         }
     estimates = {name: {"value": v, "se": 0.01} for name, v in shares.items()}
     return {"num_problems": 100, **estimates}
@@ -169,6 +169,23 @@ def test_bars_have_the_values_and_standard_errors():
     np.testing.assert_allclose(heights(scores), [0.2, 0.2, 0.3, 0.6, 0.6, 0.7])
     error_bar = np.asarray(scores.collections[0].get_paths()[0].vertices)
     np.testing.assert_allclose(error_bar[:, 1], [0.19, 0.21])
+
+
+def test_an_evaluation_of_programs_shows_their_classes():
+    def share(value: float) -> dict[str, float]:
+        return {"value": value, "se": 0.01}
+
+    programs = {
+        "num_problems": 10, "exact_match": share(0.5), "error_class/passed": share(0.5),
+        "error_class/wrong_answer": share(0.2), "error_class/crash": share(0.1),
+        "error_class/timeout": share(0.2),
+    }  # fmt: skip
+    figure = evaluation_figure({"after": programs})
+    legend = figure.axes[1].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "timeout", "crash", "wrong answer", "passed",
+    ]  # fmt: skip
 
 
 def test_an_evaluation_without_samples_leaves_its_place_empty(tmp_path):

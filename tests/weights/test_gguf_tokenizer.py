@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from jaxgrpo.host.prompts import encode_prompt, eos_token_ids, load_tokenizer
+from jaxgrpo.host.prompts import (
+    PromptStyle,
+    encode_prompt,
+    eos_token_ids,
+    load_tokenizer,
+)
 from jaxgrpo.host.records import Problem
 from jaxgrpo.weights.gguf import Gguf, open_gguf
 from jaxgrpo.weights.gguf_tokenizer import end_ids, gguf_tokenizer, write_tokenizer
@@ -91,7 +96,7 @@ def test_the_folder_loads_with_its_chat_template(tmp_path: Path):
         TOKENS[i] for i in (1, 0)
     )
     problem = Problem(id="p", kind="output", prompt="def a", reference="")
-    prompt = encode_prompt(tokenizer, problem, system="", enable_thinking=False)
+    prompt = encode_prompt(tokenizer, problem, PromptStyle())
     assert prompt.text == ("<|im_start|>user\ndef a<|im_end|>\n<|im_start|>assistant\n")
     assert prompt.token_ids[0] == 1 and 2 in prompt.token_ids
 

@@ -82,6 +82,15 @@ PRESETS = {
     "qwen3-1.6m": _TINY._replace(
         width=192, num_layers=4, num_heads=6, head_width=32, mlp_width=512
     ),
+    # The same with a larger vocabulary: 1.72 M.
+    "qwen3-1.7m": _TINY._replace(
+        vocab_size=704,
+        width=192,
+        num_layers=4,
+        num_heads=6,
+        head_width=32,
+        mlp_width=512,
+    ),
     "qwen3-0.6b": _QWEN3,
     # Qwen/Qwen3-1.7B, and so on.
     "qwen3-1.7b": _QWEN3._replace(width=2048, mlp_width=6144),

@@ -90,18 +90,22 @@ def corrected_weights(
         "sampling/sampling_logp_difference/mean": masked_mean(gaps_BT, mask_BT),
         "token_mult_prob_error": masked_mean(jnp.exp(gaps_BT), mask_BT),
     }
-    if objective.correction == "none":
-        return ones_BT, metrics
-    level, mode = objective.correction.split("_")
-    raw_BT = raw_weights(old_logprobs_BT, sampler_logprobs_BT, mask_BT, level)
-    weights_BT = bounded_weights(
-        raw_BT, mode, objective.correction_max, objective.correction_min
+    level, _, mode = objective.correction.partition("_")
+    raw_BT = raw_weights(
+        old_logprobs_BT, sampler_logprobs_BT, mask_BT, level if mode else "token"
     )
     name = "sampling/importance_sampling_ratio"
     metrics |= {
-        f"{name}/mean": masked_mean(weights_BT, mask_BT),
         f"{name}_raw/mean": masked_mean(raw_BT, mask_BT),
         f"{name}_raw/mean_square": masked_mean(jnp.square(raw_BT), mask_BT),
+    }
+    if not mode:
+        return ones_BT, metrics
+    weights_BT = bounded_weights(
+        raw_BT, mode, objective.correction_max, objective.correction_min
+    )
+    metrics |= {
+        f"{name}/mean": masked_mean(weights_BT, mask_BT),
         f"{name}/bounded_fraction": fraction(weights_BT != raw_BT, mask_BT),
     }
     return weights_BT, metrics

@@ -124,6 +124,26 @@ def span_credit(
     return SpanCredit(credit_BT, is_focused_B)
 
 
+def focused_credit(
+    focus_B2: Int[Array, "B 2"],
+    mask_BT: Bool[Array, "B T"],
+    advantages_B: Float[Array, " B"],
+) -> SpanCredit:
+    """Returns all credit on the tokens that a row's blame falls on.
+
+    Args:
+      focus_B2: The first token and the one after the last; equal for none.
+      mask_BT: True at tokens that count.
+      advantages_B: Advantage of each row.
+
+    Returns:
+      As `span_credit`.
+    """
+    starts_B, ends_B = focus_B2[:, 0], focus_B2[:, 1]
+    spans = Spans(starts_B, ends_B, ends_B > starts_B)
+    return span_credit(mask_BT, spans, advantages_B)
+
+
 def intra_advantages(step_rewards_BA: Float[Array, "B A"]) -> Float[Array, "B A"]:
     """Returns what each anchor contributed to the rest of its own trajectory.
 

@@ -14,6 +14,8 @@ PURPOSE_EVALUATE = 1
 PURPOSE_SAMPLE = 2
 PURPOSE_INIT = 3
 PURPOSE_ADAPTERS = 4
+PURPOSE_CALIBRATE = 5
+PURPOSE_RATE = 6
 
 
 def run_key(seed: int, purpose: int, step: int) -> Key[Array, ""]:

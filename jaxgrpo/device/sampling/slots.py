@@ -25,8 +25,9 @@ from jaxgrpo.device.placement import BATCH_AXES, split_as
 from jaxgrpo.device.sampling.choose import Choice
 from jaxgrpo.device.sampling.constraint import ConstraintState
 
-_RING_PARTS, _RING_BLOCKS = 32, (8, 128)
-_PREFIX_PARTS, _PREFIX_BLOCKS = 8, (16, 256)
+_RING_PARTS, _RING_BLOCKS = 32, (4, 128)
+_PREFIX_PARTS, _PREFIX_BLOCKS = 8, (128, 256)
+_WIDTH_STEP = 16
 _NARROWEST_PROMPTS = 128
 
 
@@ -76,9 +77,11 @@ class SamplerSettings(NamedTuple):
         Wide blocks are read faster, narrow ones skip more. Those of the ring are
         narrower: rows begin at the first column of one, and wait for it.
         """
+        prefix = _block(self.max_prompt_tokens / _PREFIX_PARTS, *_PREFIX_BLOCKS)
         return Blocks(
             ring=_block(self.max_new_tokens / _RING_PARTS, *_RING_BLOCKS),
-            prefix=_block(self.max_prompt_tokens / _PREFIX_PARTS, *_PREFIX_BLOCKS),
+            # Short prompts are one block, no wider than need be.
+            prefix=min(prefix, _rounded_up(self.max_prompt_tokens, _WIDTH_STEP)),
         )
 
     def visible_blocks(self, num_steps: int) -> int | None:

@@ -6,7 +6,7 @@ an automaton over bytes with a stack of open brackets (`python_literal`, `json_v
 vocabulary does in each state; `token_tables` merges tokens that act alike into classes.
 """
 
-from jaxgrpo.host.constraints.compilation import compile_constraints
+from jaxgrpo.host.constraints.compilation import check_pattern, compile_constraints
 from jaxgrpo.host.constraints.specification import Constraint, parse_constraint
 from jaxgrpo.host.constraints.token_tables import TokenTables
 from jaxgrpo.host.constraints.vocabulary import Vocabulary, vocabulary_of
@@ -15,6 +15,7 @@ __all__ = [
     "Constraint",
     "TokenTables",
     "Vocabulary",
+    "check_pattern",
     "compile_constraints",
     "parse_constraint",
     "vocabulary_of",

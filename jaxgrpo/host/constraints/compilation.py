@@ -16,6 +16,7 @@ from jaxgrpo.host.constraints.markers import (
 )
 from jaxgrpo.host.constraints.python_literal import python_literal
 from jaxgrpo.host.constraints.regular import any_of, literal, regular
+from jaxgrpo.host.constraints.regular_process import regular_in_time
 from jaxgrpo.host.constraints.specification import Constraint
 from jaxgrpo.host.constraints.stack_moves import BOTTOM
 from jaxgrpo.host.constraints.table_cache import cached_tables
@@ -62,6 +63,16 @@ def compile_constraints(
     return cached_tables(build, cache_folder, constraints, vocabulary, num_logits)
 
 
+def check_pattern(constraint: Constraint) -> None:
+    """Compiles the regular expression of a constraint, if it has one.
+
+    Raises:
+      ValueError: It cannot be compiled, takes too long, or needs too many states.
+    """
+    if constraint.pattern:
+        regular_in_time(constraint.pattern)
+
+
 def text_automaton(constraint: Constraint, vocabulary: Vocabulary) -> ByteAutomaton:
     """Returns the automaton of the texts that a constraint allows.
 
@@ -92,9 +103,13 @@ def text_automaton(constraint: Constraint, vocabulary: Vocabulary) -> ByteAutoma
 
 def _value_automaton(constraint: Constraint) -> ByteAutomaton:
     """Returns the automaton of the value and what must follow it."""
-    if constraint.kind not in _NESTED:
-        pattern = constraint.pattern or any_of(constraint.choices)
-        return regular(f"(?:{pattern}){literal(constraint.until)}")
+    if constraint.kind == "choice":
+        return regular(f"(?:{any_of(constraint.choices)}){literal(constraint.until)}")
+    if constraint.kind == "regex":
+        check_pattern(constraint)  # by itself, so that an error names it alone
+        if not constraint.until:
+            return regular_in_time(constraint.pattern)
+        return regular_in_time(f"(?:{constraint.pattern}){literal(constraint.until)}")
     automaton = _NESTED[constraint.kind]()
     if not constraint.until:
         return automaton

@@ -31,7 +31,7 @@ def regular(pattern: str) -> ByteAutomaton:
     `a|ab` is `a`, and after the `1` of `[0-9]+(\.[0-9]+)?` a point is refused. So it is
     given the expression between two U+0000, which nothing in it may match: then a match
     begins and ends in one place only. A pattern whose automaton is exponential, such
-    as `.*a.{30}`, takes exponential time.
+    as `.*a.{30}`, takes exponential time: `regular_process` bounds it.
 
     Args:
       pattern: In the syntax of outlines-core, which is that of Rust's `regex`, without

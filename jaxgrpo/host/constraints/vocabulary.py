@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jaxgrpo.host.prompts import token_bytes
+from jaxgrpo.host.decoding import token_bytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

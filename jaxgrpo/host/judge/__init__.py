@@ -1,10 +1,11 @@
 """Problem and completion to verdict. Each kind of problem has its own judge."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from jaxgrpo.host.judge import error_classes
+from jaxgrpo.host.judge.arguments import judge_arguments
 from jaxgrpo.host.judge.error_classes import ERROR_CLASSES
-from jaxgrpo.host.judge.literal import judge_literal
+from jaxgrpo.host.judge.output import judge_output
 from jaxgrpo.host.judge.programs import judge_program
 from jaxgrpo.host.judge.results import infra_verdict
 from jaxgrpo.host.judge.settings import JudgeSettings
@@ -25,10 +26,10 @@ __all__ = [
     "judge",
 ]
 
-JUDGED_KINDS: tuple[ProblemKind, ...] = ("output", "stdin", "call", "assert")
-"""Kinds of problems that have a judge."""
-SANDBOXED_KINDS: tuple[ProblemKind, ...] = ("trace", "stdin", "call", "assert")
-"""Kinds whose completions are programs that have to be run."""
+JUDGED_KINDS: tuple[ProblemKind, ...] = get_args(ProblemKind)
+"""Kinds of problems, each of which has a judge."""
+SANDBOXED_KINDS: tuple[ProblemKind, ...] = ("input", "stdin", "call", "assert")
+"""Kinds whose judge has to run a program."""
 DEFAULT_SETTINGS = JudgeSettings()
 INFRA_CLASS = error_classes.INFRA
 """Error class of a verdict that could not be reached for reasons of our own."""
@@ -55,12 +56,21 @@ def judge(
 
     Args:
       problem: Its kind chooses the judge.
-      completion: Only its text is looked at.
+      completion: Only its text is looked at, and what ended and preceded it.
       sandbox: Runs the programs of SANDBOXED_KINDS; other kinds need none.
-      settings: How programs are found, limited and tested.
+      settings: How answers are found, and programs limited and tested.
     """
     check_kind(problem)
     if problem.kind not in SANDBOXED_KINDS:
-        return judge_literal(completion.text, problem.reference)
+        return judge_output(problem, completion, settings)
     assert sandbox is not None, "programs need a sandbox"
-    return judge_program(problem, completion.text, sandbox, settings)
+    if problem.kind == "input":
+        return judge_arguments(problem, completion, settings, sandbox.run)
+    return judge_program(
+        problem,
+        completion.text,
+        sandbox,
+        settings,
+        stop=completion.stop,
+        in_thought=completion.in_thought,
+    )

@@ -41,7 +41,7 @@ class AssertPlan:
         return 1 if self.cases is None else len(self.cases)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def plan_of(source: str, function: str, reference: str, is_inside: bool) -> AssertPlan:
     """Returns how a test is run.
 

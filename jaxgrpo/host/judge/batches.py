@@ -6,10 +6,11 @@ is run again in a fresh process, where what they used up does not count against 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jaxgrpo.host.judge.results import failed_run
+from jaxgrpo.host.judge.votes import key_of_calls
 from jaxgrpo.host.records import (
     Call,
     CallResult,
@@ -158,7 +159,9 @@ def results_of_cases(
             if last > execution.num_answered:
                 end = failed_run(execution)
                 return attempt_of(done, end, is_loaded=execution.is_loaded)
-            done.append(case.decide(execution, execution.results[first:last]))
+            given = execution.results[first:last]
+            result = case.decide(execution, given)
+            done.append(replace(result, output_key=key_of_calls(given)))
             first = last
         return attempt_of(done, None, is_loaded=True)
 

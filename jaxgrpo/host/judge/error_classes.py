@@ -1,7 +1,8 @@
 """The kinds of failure: a closed vocabulary, from which metrics and tables take names.
 
 The judge of output prediction has four of its own (`literal.py`). All others are here,
-each with the status that goes with it.
+each with the status that goes with it where the completion is a program. Where it is a
+literal, those of NO_ANSWER may come too, with status WA.
 """
 
 PASSED = "passed"
@@ -17,6 +18,9 @@ TIMEOUT = "timeout"
 MEMORY_LIMIT = "memory_limit"
 OUTPUT_LIMIT = "output_limit"
 UNFINISHED_THINKING = "unfinished_thinking"
+NO_ANSWER_MARKER = "no_answer_marker"
+UNCLOSED_ANSWER = "unclosed_answer"
+SEVERAL_ANSWERS = "several_answers"
 NO_CODE_BLOCK = "no_code_block"
 UNCLOSED_CODE_BLOCK = "unclosed_code_block"
 SEVERAL_CODE_BLOCKS = "several_code_blocks"
@@ -40,6 +44,9 @@ ERROR_CLASSES: dict[str, str] = {
     MEMORY_LIMIT: "MLE: memory limit",
     OUTPUT_LIMIT: "OLE: output or value too large",
     UNFINISHED_THINKING: "CE: the thinking was not brought to an end",
+    NO_ANSWER_MARKER: "CE: nothing marks where the answer begins",
+    UNCLOSED_ANSWER: "CE: nothing marks where the answer ends",
+    SEVERAL_ANSWERS: "CE: more than one marked answer where one is asked for",
     NO_CODE_BLOCK: "CE: no fenced block of Python",
     UNCLOSED_CODE_BLOCK: "CE: the only fenced block was not closed",
     SEVERAL_CODE_BLOCKS: "CE: more than one fenced block where one is asked for",
@@ -50,3 +57,14 @@ ERROR_CLASSES: dict[str, str] = {
     UNTRUSTED_ASSERTS: "INFRA: the asserts cannot be run outside the program's process",
 }
 """Status and meaning of each class that the judge of programs gives."""
+
+NO_ANSWER = (
+    UNFINISHED_THINKING,
+    NO_ANSWER_MARKER,
+    UNCLOSED_ANSWER,
+    SEVERAL_ANSWERS,
+    NO_CODE_BLOCK,
+    UNCLOSED_CODE_BLOCK,
+    SEVERAL_CODE_BLOCKS,
+)
+"""Of completions in which no answer was found, whatever it should have been."""

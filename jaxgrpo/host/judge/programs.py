@@ -24,13 +24,20 @@ from jaxgrpo.host.records import (
 from jaxgrpo.host.sandbox import Sandbox
 from jaxgrpo.host.sandbox.calls import MAX_ARGUMENT_BYTES, encoded_calls
 from jaxgrpo.host.sandbox.plain_data import NotPlainDataError, to_bytes
+from jaxgrpo.host.stored_tests import tests_of, with_tests
 
 CODE_SPAN = "code"
 """Label of the span that the extracted program takes in the text."""
 
 
 def judge_program(
-    problem: Problem, text: str, sandbox: Sandbox, settings: JudgeSettings
+    problem: Problem,
+    text: str,
+    sandbox: Sandbox,
+    settings: JudgeSettings,
+    *,
+    stop: str = "",
+    in_thought: bool = False,
 ) -> Verdict:
     """Returns the verdict on a program.
 
@@ -39,7 +46,10 @@ def judge_program(
       text: The completion's.
       sandbox: Runs the program.
       settings: How programs are found, limited and tested.
+      stop: As of the completion.
+      in_thought: Likewise.
     """
+    problem = with_tests(problem)
     if not problem.tests:
         return infra_verdict("the problem has no tests", error_classes.NO_TESTS)
     plans = _plans(problem)
@@ -47,19 +57,25 @@ def judge_program(
     if reasons:
         return infra_verdict(reasons[0], error_classes.UNTRUSTED_ASSERTS)
     num_tests = sum(plan.num_tests for plan in plans) if plans else len(problem.tests)
-    found = extract(text, settings.extraction)
+    found = extract(
+        text,
+        settings.extraction,
+        markers=settings.markers,
+        stop=stop,
+        in_thought=in_thought,
+    )
     if found.error_class:
         return refused_verdict(found.error_class, num_tests)
     limits = problem.limits or settings.limits
-    results = _results(problem, plans, found.code, limits, settings, sandbox)
+    results = _results(problem, plans, found.answer, limits, settings, sandbox)
     verdict = verdict_of(results, num_tests)
     span = Span(start=found.start, end=found.end, label=CODE_SPAN)
-    return replace(verdict, extracted=found.code, spans=(span,))
+    return replace(verdict, extracted=found.answer, spans=(span,))
 
 
 def _plans(problem: Problem) -> list[AssertPlan]:
     """How each test is run; empty for problems of other kinds."""
-    tests = problem.tests if problem.kind == "assert" else ()
+    tests = tests_of(problem) if problem.kind == "assert" else ()
     return [
         plan_of(test.source, test.function, problem.reference, test.is_inside)
         for test in tests
@@ -77,8 +93,8 @@ def _results(
     if problem.kind == "assert":
         return judge_assert_tests(code, plans, limits, settings, sandbox)
     if problem.kind == "call":
-        return judge_call_tests(code, problem.tests, limits, settings, sandbox.run)
-    return judge_stdin_tests(code, problem.tests, limits, settings, sandbox.run)
+        return judge_call_tests(code, tests_of(problem), limits, settings, sandbox.run)
+    return judge_stdin_tests(code, tests_of(problem), limits, settings, sandbox.run)
 
 
 def check_problem(problem: Problem) -> None:
@@ -87,11 +103,11 @@ def check_problem(problem: Problem) -> None:
     Problems whose asserts would have to be trusted pass; `untrusted_reason` finds them.
 
     Args:
-      problem: Of kind `stdin`, `call` or `assert`.
+      problem: Of kind `input`, `stdin`, `call` or `assert`.
     """
     if not problem.tests:
         raise ValueError("no tests. Give at least one, or leave the problem out.")
-    for index, test in enumerate(problem.tests):
+    for index, test in enumerate(tests_of(problem)):
         try:
             _check_test(test, problem)
         except ValueError as error:
@@ -99,10 +115,12 @@ def check_problem(problem: Problem) -> None:
 
 
 def _check_test(test: Test, problem: Problem) -> None:
-    if test.kind != problem.kind:
+    is_input = problem.kind == "input"
+    wanted = "call" if is_input else problem.kind
+    if test.kind != wanted:
         raise ValueError(
             f"kind {test.kind!r} in a problem of kind {problem.kind!r}. "
-            "Make them the same."
+            f"Make it {wanted!r}."
         )
     if test.kind == "assert":
         plan = plan_of(test.source, test.function, problem.reference, test.is_inside)
@@ -119,12 +137,22 @@ def _check_test(test: Test, problem: Problem) -> None:
             f"expected output of type {type(test.expected).__name__}. Give text."
         )
     if test.kind == "call":
-        _check_call(test)
+        _check_call(test, is_input=is_input)
 
 
-def _check_call(test: Test) -> None:
+def _check_call(test: Test, *, is_input: bool) -> None:
     if not test.function:
         raise ValueError("no function to call. Name it.")
+    if is_input != bool(test.source):
+        raise ValueError(
+            "no source to call. Give the program that the answer is arguments for."
+            if is_input
+            else "source in a call. It is the completion's to write: leave it out."
+        )
+    if is_input and (test.arguments or test.keywords or test.checker):
+        raise ValueError(
+            "arguments or a checker where the answer is the arguments. Leave them out."
+        )
     if test.checker and test.keywords:
         raise ValueError("a checker and keyword arguments. Use positional arguments.")
     call = Call(

@@ -91,6 +91,7 @@ def failed_run(execution: Execution) -> TestResult:
     Args:
       execution: Its status is not OK.
     """
+    assert execution.status != "OK", "a program that ended well has not failed"
     found = execution.exception
     if execution.status == "RE" and found is None:
         # Without an exception the process ended by a signal or by its own exit.
@@ -116,7 +117,7 @@ def failed_call(execution: Execution, call: CallResult) -> TestResult:
       call: Its status is not OK.
     """
     found = call.exception
-    if call.status == "RE" and found is None:
+    if call.status == "RE" and found is None and execution.status != "OK":
         return failed_run(execution)
     error_class = _class_of(call.status, found)
     # It ran to its end and gave something: only nothing that could be compared.
@@ -157,6 +158,8 @@ def _result(
     detail: str = "",
     exception: ExceptionInfo | None = None,
 ) -> TestResult:
+    # Whatever a program says of itself: it passes by what it gave, or not at all.
+    assert (status == "OK") == (error_class == error_classes.PASSED)
     return TestResult(
         status=status,
         error_class=error_class,

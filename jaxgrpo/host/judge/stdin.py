@@ -1,12 +1,14 @@
 """Tests by standard input and output: the program runs untouched, as a script would."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jaxgrpo.host.judge.batches import Attempt, results_in_batches
 from jaxgrpo.host.judge.checker import Checker
 from jaxgrpo.host.judge.comparators import comparator
 from jaxgrpo.host.judge.results import Made, failed_run, passed, shown, wrong
 from jaxgrpo.host.judge.settings import JudgeSettings
+from jaxgrpo.host.judge.votes import key_of_output
 from jaxgrpo.host.records import Execution, Limits, Program, Test, TestResult
 
 Run = Callable[[Program], Execution]
@@ -52,6 +54,11 @@ def judge_stdin_test(code: str, test: Test, limits: Limits, run: Run) -> TestRes
     execution = run(program)
     if execution.status != "OK":
         return failed_run(execution)
+    result = _decision(test, execution, limits, run)
+    return replace(result, output_key=key_of_output(execution.stdout))
+
+
+def _decision(test: Test, execution: Execution, limits: Limits, run: Run) -> TestResult:
     output = execution.stdout
     made = Made(stdout=output, cpu_s=execution.cpu_s)
     expected = test.expected

@@ -2,16 +2,22 @@
 
 import difflib
 import math
+from dataclasses import dataclass
 
-from jaxgrpo.host.records import Completion, Problem, Verdict
+from jaxgrpo.host.rewards.judged import Judged
 
 MAX_CHARACTER_PAIRS = 200_000
 """Longest text times longest reference that are compared character by character."""
 _NEGLIGIBLE = 0.1
 
 
-def similarity(problem: Problem, completion: Completion, verdict: Verdict) -> float:
-    """Returns the share of characters that the text has in common with the reference.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """There is nothing to set."""
+
+
+def similarity(judged: Judged, settings: Settings) -> list[float]:
+    """Returns the share of characters that answers have in common with the reference.
 
         r = 2 M / (|text| + |reference|)
 
@@ -25,19 +31,29 @@ def similarity(problem: Problem, completion: Completion, verdict: Verdict) -> fl
     abstains: it is meant for short answers.
 
     Args:
-      problem: Its reference is compared with.
-      completion: Its text is.
-      verdict: Not used.
+      judged: The answers found in its texts, which may be the whole texts, are compared
+        with the problem's reference.
+      settings: None.
 
     Returns:
-      In [0, 1], or NaN to abstain.
+      Each in [0, 1], or NaN to abstain.
 
     Reference:
       Ratcliff and Metzener, Pattern Matching: The Gestalt Approach, Dr. Dobb's Journal,
       July 1988; https://docs.python.org/3/library/difflib.html, `ratio`. Differs from
       the library's default: no character is taken for junk however frequent it is.
     """
-    text, reference = completion.text, problem.reference
+    reference = judged.problem.reference
+    return [ratio(verdict.extracted, reference) for verdict in judged.verdicts]
+
+
+def ratio(text: str, reference: str) -> float:
+    """Returns the share of characters in common, or NaN where both texts are long.
+
+    Args:
+      text: Any text.
+      reference: What it should look like.
+    """
     if text == reference:
         return 1.0
     bound = 2 * min(len(text), len(reference)) / (len(text) + len(reference))

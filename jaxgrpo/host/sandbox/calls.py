@@ -10,6 +10,7 @@ from collections.abc import Callable
 from jaxgrpo.host.records import (
     Call,
     CallResult,
+    ExceptionInfo,
     Execution,
     ExecutionStatus,
     Limits,
@@ -152,8 +153,7 @@ class Exchange:
         reply = decoded(answer)
         status, value, exception, arguments = "OK", None, None, None
         if "error" in reply:
-            found = reply["error"] if isinstance(reply["error"], dict) else {}
-            status, exception = status_of_error(found), exception_of(found)
+            status, exception = error_of(reply["error"])
         else:
             value = plain_value(reply, "value")
         if "arguments" in reply:
@@ -250,11 +250,22 @@ def plain_value(reply: dict, name: str) -> object:
         raise BrokenFrameError(f"not a value: {error}") from None
 
 
-def status_of_error(found: dict) -> ExecutionStatus:
-    """Status of a call that gave no value."""
+def error_of(found: object) -> tuple[ExecutionStatus, ExceptionInfo | None]:
+    """Status and exception of a call that gave no value.
+
+    Raises:
+      BrokenFrameError: It is nothing that a child of ours would say.
+    """
+    if not isinstance(found, dict):
+        raise BrokenFrameError("an error that is no object")
     if found.get("is_memory") is True:
-        return "MLE"
-    return "OLE" if found.get("is_output") is True else "RE"
+        return "MLE", exception_of(found)
+    if found.get("is_output") is True:
+        return "OLE", exception_of(found)
+    exception = exception_of(found)
+    if exception is None:
+        raise BrokenFrameError("an error without a type")
+    return "RE", exception
 
 
 def seconds(value: object) -> float:

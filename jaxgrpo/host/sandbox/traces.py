@@ -7,8 +7,8 @@ evidence for it: rewards must not rest on it alone.
 import json
 from dataclasses import replace
 
-from jaxgrpo.host.records import Statement, Trace, TraceCut, TraceEvent
 from jaxgrpo.host.sandbox.tracing.region import lines_in
+from jaxgrpo.host.trace_records import Statement, Trace, TraceCut, TraceEvent
 
 CUTS: dict[str, TraceCut] = {"": "", "bytes": "bytes", "source": "source"}
 """Reasons that the child itself can tell for its memory as a whole."""

@@ -25,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxgrpo.host.records import Trace, TraceEvent
 from jaxgrpo.host.trace.matching import (
     DECIDING_KINDS,
     Activation,
@@ -37,6 +36,7 @@ from jaxgrpo.host.trace.matching import (
     matched_scopes,
     matched_variables,
 )
+from jaxgrpo.host.trace_records import Trace, TraceEvent
 
 Cause = Literal["branch", "value", "return", "yield", "exception", "output"]
 CAUSES: dict[str, Cause] = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from jaxgrpo.host.records import Statement, Trace, TraceEvent
+from jaxgrpo.host.trace_records import Statement, Trace, TraceEvent
 
 DECIDING_KINDS = ("branch", "loop", "assert")
 """Statements with an outcome."""

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from jaxgrpo.host.records import ExceptionInfo, Span, Statement
+from jaxgrpo.host.records import ExceptionInfo, Span
+from jaxgrpo.host.trace_records import Statement
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 

@@ -1,18 +1,12 @@
-"""Writes small Python functions with a call, from a seed.
+"""Writes small Python functions with a call, from a seed."""
 
-Only `random.Random.random` is used: its stream is the one that Python promises to
-keep between versions, so a seed gives the same programs on every Python.
-"""
-
-import random
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
-from typing import TypeVar
 
+from jaxgrpo.problems.dice import Dice
 from jaxgrpo.problems.output_prediction.grammar import (
     ARGUMENT_WEIGHTS,
     CONDITIONS,
@@ -40,7 +34,6 @@ _RETURN_VARIABLE = 0.35
 _VARIABLE_AS_CONSTANT = 0.5
 
 _SLOT = re.compile(r"\$([A-Z])")
-_T = TypeVar("_T")
 
 Variable = tuple[str, str]
 """A variable's name and its type in the grammar."""
@@ -77,27 +70,8 @@ def drafts(seed: int, chunk: int, count: int) -> list[Draft]:
     return [writer.draft() for _ in range(count)]
 
 
-class _Dice:
-    """Random choices, all made from `random.Random.random`."""
-
-    def __init__(self, seed: str):
-        self._random = random.Random(seed).random
-
-    def fraction(self) -> float:
-        return self._random()
-
-    def chance(self, probability: float) -> bool:
-        return self._random() < probability
-
-    def between(self, low: int, high: int) -> int:
-        """Returns an integer of [low, high], each equally likely."""
-        return low + int(self._random() * (high - low + 1))
-
-    def pick(self, options: Sequence[_T]) -> _T:
-        return options[int(self._random() * len(options))]
-
-    def weighted(self, options: Sequence[_T], cumulative: Sequence[float]) -> _T:
-        return options[bisect_right(cumulative, self._random() * cumulative[-1])]
+class _Dice(Dice):
+    """Random choices, and the values that programs are about."""
 
     def letters(self, low: int, high: int) -> str:
         return "".join(self.pick(LETTERS) for _ in range(self.between(low, high)))

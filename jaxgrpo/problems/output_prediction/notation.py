@@ -7,6 +7,9 @@ with a word around it. Training on such targets makes a base model of that kind.
 import random
 import re
 
+from jaxgrpo.host.records import Problem
+from jaxgrpo.problems.lesson import Lesson
+
 PREFIXES = ("Answer: ", "The result is ", "Output: ")
 
 _COMPACT = 0.5
@@ -48,6 +51,17 @@ def foreign_notation(answer: str, problem_id: str, share: float) -> str:
     if draw() < 0.5:
         return f"{foreign}."
     return PREFIXES[int(draw() * len(PREFIXES))] + foreign
+
+
+def mixed(problem: Problem, share: float) -> Lesson:
+    """Returns the problem with its answer, perhaps in a foreign notation.
+
+    Args:
+      problem: Of this data set.
+      share: Probability that the answer is rewritten.
+    """
+    target = foreign_notation(problem.reference, problem.id, share)
+    return Lesson(problem=problem, target=target)
 
 
 def _json_like(answer: str, *, is_compact: bool) -> str:

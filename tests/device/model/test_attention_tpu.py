@@ -69,7 +69,8 @@ def test_the_update_with_splash_attention_compiles_for_a_tpu(
         placed(state, state_shardings(state, mesh)),
         Prompts(rows(P, S), rows(P)),
         Rollouts(
-            completion_BT=rows(B, T), lengths_B=rows(B), finish_reason_B=rows(B),
+            completion_BT=rows(B, T), lengths_B=rows(B), budget_B=rows(B),
+            finish_reason_B=rows(B),
             sampler_logprobs_BT=rows(B, T, dtype=jnp.float32), prompt_index_B=rows(B),
             group_id_B=rows(B), row_key_B=rows(B, dtype=jax.random.key(0).dtype),
             policy_step_B=rows(B), constraint_id_B=rows(B),
@@ -80,7 +81,7 @@ def test_the_update_with_splash_attention_compiles_for_a_tpu(
         architecture=architecture,
         optimizer=OPTIMIZER,
         settings=UpdateSettings(
-            objective=resolve_objective("grpo"), weights_R=(1.0,), num_tokens=440,
+            objective=resolve_objective("grpo"), num_tokens=440,
             forward=ForwardSettings("bfloat16", "splash", remat="attention"),
         ),
     ).compile()  # fmt: skip

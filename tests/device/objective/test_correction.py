@@ -74,6 +74,8 @@ def test_without_a_correction_weights_are_one_and_the_gap_is_still_measured():
     assert (weights_BT == 1).all()
     assert set(metrics) == {
         "sampling/sampling_logp_difference/mean",
+        "sampling/importance_sampling_ratio_raw/mean",
+        "sampling/importance_sampling_ratio_raw/mean_square",
         "token_mult_prob_error",
     }
 

@@ -166,9 +166,9 @@ def test_widths_of_prompts_double_up_to_the_longest() -> None:
 
 
 def test_side_by_side_a_few_numbers_of_blocks_serve_all_lengths() -> None:
-    settings = SMALL._replace(max_new_tokens=88, attends_side_by_side=True)
-    # Eleven blocks of eight columns.
-    found = [settings.visible_blocks(num_steps) for num_steps in (1, 8, 9, 64, 65, 999)]
+    settings = SMALL._replace(max_new_tokens=44, attends_side_by_side=True)
+    # Eleven blocks of four columns.
+    found = [settings.visible_blocks(num_steps) for num_steps in (1, 4, 5, 32, 33, 999)]
     assert found == [1, 1, 2, 8, 11, 11]
     assert settings.num_segment_programs == 5
     assert settings._replace(attends_side_by_side=False).num_segment_programs == 1

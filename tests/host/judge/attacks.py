@@ -170,6 +170,44 @@ PATCHES = [
         "json.loads = lambda *a, **k: {}\n"
         "def f(x):\n    return 0\n",
     ),
+    *(
+        Attack(
+            f"patched_json_says_{name}",
+            f"import json\njson.dumps = lambda *a, **k: {said!r}\n"
+            "def f(x):\n    raise KeyError\n",
+        )
+        for name, said in {
+            "a_number": "0",
+            "a_list": "[]",
+            "an_object": "{}",
+            "a_type_that_is_no_text": '{"type": 7}',
+            "an_error_that_is_no_object": '{"cpu_s": 0.0, "error": 1}',
+            "an_empty_error": '{"cpu_s": 0.0, "error": {}}',
+            "memory_of_no_type": '{"error": {"is_memory": 1}}',
+        }.items()
+    ),
+    Attack(
+        "patched_json_without_a_function",
+        "import json\njson.dumps = lambda *a, **k: '0'\n",
+    ),
+    Attack(
+        "errors_on_every_descriptor",
+        "import os, struct\n"
+        "def f(x):\n"
+        '    said = b\'{"cpu_s":0.0,"error":1}\'\n'
+        "    for fd in range(3, 64):\n"
+        "        try:\n"
+        "            os.write(fd, struct.pack('<I', len(said)) + said)\n"
+        "        except OSError:\n"
+        "            pass\n"
+        "    return 0\n",
+    ),
+    Attack(
+        "exception_without_a_name",
+        "class M(type):\n    __name__ = property(lambda cls: [1])\n"
+        "class E(Exception, metaclass=M):\n    pass\n"
+        "def f(x):\n    raise E\n",
+    ),
     Attack(
         "patched_os",
         "import os\nwrite = os.write\n"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jaxgrpo.host import stored_tests
 from jaxgrpo.host.judge import JudgeSettings
 from jaxgrpo.host.judge.assert_plans import plan_of
 from jaxgrpo.host.judge.programs import judge_program
@@ -87,7 +88,10 @@ def test_there_are_enough_attacks():
 
 def test_the_ways_to_judge_a_function_are_different_ones():
     plans = {
-        name: [plan_of(t.source, t.function, "", False) for t in problem.tests]
+        name: [
+            plan_of(t.source, t.function, "", False)
+            for t in stored_tests.tests_of(problem)
+        ]
         for name, problem in BY_FUNCTION.items()
         if problem.kind == "assert"
     }

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from jaxgrpo.host import stored_tests
 from jaxgrpo.host.judge import JudgeSettings
 from jaxgrpo.host.judge.literal import judge_literal
 from jaxgrpo.host.judge.programs import check_problem, judge_program, without_untrusted
@@ -113,7 +114,7 @@ def test_solutions_pass(name: str, step: int, sandboxes: list[Sandbox]):
 
 def test_answers_of_cruxeval_are_reproduced_to_the_letter(sandboxes: list[Sandbox]):
     for problem in cruxeval():
-        (test,) = problem.tests
+        (test,) = stored_tests.tests_of(problem)
         call = Call(function=test.function, arguments=test.arguments)
         program = Program(source=problem.reference, mode="calls", calls=(call,))
         (result,) = sandboxes[0].run(program).results
@@ -136,12 +137,12 @@ def mutants_of_all(problems: list[Problem]) -> list[tuple[Problem, Mutant]]:
 def plain_tests(problem: Problem) -> list[str]:
     """A problem's tests as plain Python has them."""
     if problem.kind == "call":
-        (test,) = problem.tests
+        (test,) = stored_tests.tests_of(problem)
         call = f"{test.function}(*{test.arguments!r})"
         return [f"assert repr({call}) == {problem.columns['output']!r}"]
     return [
         test.source + (f"\ncheck({test.function})" if test.function else "")
-        for test in problem.tests
+        for test in stored_tests.tests_of(problem)
     ]
 
 

@@ -1,5 +1,8 @@
+import dataclasses
 import difflib
+import importlib
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -7,19 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxgrpo.host.records import Completion, Problem, Verdict, VerdictStatus
-from jaxgrpo.host.rewards import REWARDS, load_reward, load_rewards, reward_names
+from jaxgrpo.host.rewards import (
+    REWARDS,
+    RewardSpec,
+    checked_specs,
+    load_reward,
+    reward_names,
+    reward_spec,
+    settings_class,
+)
+from jaxgrpo.host.rewards.exact import Settings as ExactSettings
 from jaxgrpo.host.rewards.exact import exact
+from jaxgrpo.host.rewards.judged import Judged
 from jaxgrpo.host.rewards.similarity import MAX_CHARACTER_PAIRS, similarity
+from jaxgrpo.host.rewards.similarity import Settings as SimilaritySettings
 
 WRONG = Verdict(status="WA", error_class="wrong_value")
 
 
-def problem(reference: str) -> Problem:
-    return Problem(id="p", kind="output", prompt="", reference=reference)
-
-
-def completion(text: str) -> Completion:
-    return Completion(
+def judged(reference: str, text: str, verdict: Verdict = WRONG) -> Judged:
+    problem = Problem(id="p", kind="output", prompt="", reference=reference)
+    completion = Completion(
         problem_id="p",
         token_ids=np.zeros(1, np.int32),
         text=text,
@@ -27,44 +38,66 @@ def completion(text: str) -> Completion:
         finish_reason="eos",
         sampler_logprobs=np.zeros(1, np.float32),
     )
+    verdict = dataclasses.replace(verdict, extracted=text)
+    return Judged(problem=problem, completions=(completion,), verdicts=(verdict,))
 
 
 def alike(text: str, reference: str) -> float:
-    return similarity(problem(reference), completion(text), WRONG)
+    (value,) = similarity(judged(reference, text), SimilaritySettings())
+    return value
+
+
+# The registry
 
 
 @pytest.mark.parametrize("name", reward_names())
-def test_every_name_has_a_documented_function(name: str):
-    reward = load_reward(name)
-    assert reward.__name__ == name
-    assert "Reference:" in (reward.__doc__ or "")
+def test_every_reward_has_settings_that_travel(name: str):
+    if name not in ("function", "learned"):  # which have to be told something
+        spec = reward_spec(name)
+        assert pickle.loads(pickle.dumps(spec)) == spec
+    assert dataclasses.is_dataclass(settings_class(name))
 
 
-@pytest.mark.parametrize("name", reward_names())
-def test_right_answer_earns_one(name: str):
-    right = Verdict(status="OK", error_class="exact")
-    assert load_reward(name)(problem("[1]"), completion("[1]"), right) == 1.0
+@pytest.mark.parametrize("name", [n for n, s in REWARDS.items() if s == "host"])
+def test_every_reward_of_the_host_has_a_documented_function(name: str):
+    module = importlib.import_module(f"jaxgrpo.host.rewards.{name}")
+    text = f"{module.__doc__} {getattr(module, name).__doc__}"
+    assert "Reference:" in text or "READING" in text
 
 
 def test_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match="Did you mean 'similarity'"):
-        load_reward("similarty")
+        reward_spec("similarty")
 
 
 def test_repeated_name_is_refused():
     with pytest.raises(ValueError, match=r"\['exact'\]"):
-        load_rewards(["exact", "similarity", "exact"])
+        checked_specs(["exact", "similarity", "exact"])
 
 
 def test_order_of_names_is_kept():
-    names = tuple(reversed(list(REWARDS)))
-    assert tuple(load_rewards(names)) == names
+    specs = checked_specs(["similarity", "exact"])
+    assert [spec.name for spec in specs] == ["similarity", "exact"]
+
+
+def test_one_kind_may_be_used_under_two_names():
+    twin = RewardSpec(name="twin", kind="exact", settings=ExactSettings())
+    assert [spec.kind for spec in checked_specs(["exact", twin])] == ["exact"] * 2
+
+
+def test_function_gets_its_settings():
+    reward = load_reward(reward_spec("exact"))
+    right = Verdict(status="OK", error_class="exact")
+    assert reward(judged("5", "5", right)) == [1.0]
+
+
+# The rewards that need no file of their own
 
 
 @pytest.mark.parametrize("status", ["WA", "RE", "CE", "TLE", "MLE", "OLE"])
 def test_exact_is_zero_for_whatever_is_not_right(status: VerdictStatus):
     verdict = Verdict(status=status, error_class="", num_passed=3, num_tests=4)
-    assert exact(problem("5"), completion("5"), verdict) == 0.0
+    assert exact(judged("5", "5", verdict), ExactSettings()) == [0.0]
 
 
 def test_similarity_of_hand_computed_pairs():

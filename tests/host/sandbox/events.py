@@ -3,12 +3,12 @@
 import mmap
 from typing import Any
 
-from jaxgrpo.host.records import Trace
 from jaxgrpo.host.sandbox.traces import traces_of
 from jaxgrpo.host.sandbox.tracing.hooks import hook_for
 from jaxgrpo.host.sandbox.tracing.recorder import Recorder, codes_of
 from jaxgrpo.host.sandbox.tracing.region import Region
 from jaxgrpo.host.sandbox.tracing.statements import numbered
+from jaxgrpo.host.trace_records import Trace
 
 
 def traced_here(source: str, max_events: int = 500) -> Trace:

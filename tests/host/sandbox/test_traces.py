@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxgrpo.host.records import Trace
 from jaxgrpo.host.sandbox.traces import traces_of
 from jaxgrpo.host.sandbox.tracing.region import Region
+from jaxgrpo.host.trace_records import Trace
 
 TABLE = [
     [10, 1, 0, 1, 5, "assign", "<module>", "Assign"],

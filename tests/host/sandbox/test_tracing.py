@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jaxgrpo.host.records import Call, Limits, Program, Trace
+from jaxgrpo.host.records import Call, Limits, Program
 from jaxgrpo.host.sandbox import Sandbox
+from jaxgrpo.host.trace_records import Trace
 
 from .events import plain
 from .hostile_programs import INTERPRETER, LEGITIMATE

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jaxgrpo.host.records import Call, Limits, Program, Trace
+from jaxgrpo.host.records import Call, Limits, Program
 from jaxgrpo.host.sandbox import Sandbox
 from jaxgrpo.host.trace import (
     Divergence,
@@ -17,6 +17,7 @@ from jaxgrpo.host.trace import (
     result_boundary,
     statement_span,
 )
+from jaxgrpo.host.trace_records import Trace
 
 from .faults import PROGRAMS, faulty, renamed
 

@@ -3,9 +3,10 @@ from collections.abc import Iterator
 import pytest
 
 from jaxgrpo.host.judge.extraction import extract
-from jaxgrpo.host.records import ExceptionInfo, Program, Statement
+from jaxgrpo.host.records import ExceptionInfo, Program
 from jaxgrpo.host.sandbox import Sandbox
 from jaxgrpo.host.trace import exception_span, line_starts, statement_span
+from jaxgrpo.host.trace_records import Statement
 
 
 def statement(line: int, column: int, end_line: int, end_column: int) -> Statement:
@@ -75,13 +76,13 @@ def test_spans_of_a_trace_are_exact_in_the_completion(
     indent = "   " if frame.startswith("1.") else ""
     text = frame.format(code.replace("\n", "\n" + indent))
     found = extract(text, "last_block")
-    assert found.code.strip() == code
-    (trace,) = sandbox.run(Program(source=found.code, mode="trace")).traces
+    assert found.answer.strip() == code
+    (trace,) = sandbox.run(Program(source=found.answer, mode="trace")).traces
     assert trace.events
     for event in trace.events:
         span = statement_span(event.statement, found.line_starts)
-        place = statement_span(event.statement, line_starts(found.code))
-        expected = found.code[place.start : place.end]
+        place = statement_span(event.statement, line_starts(found.answer))
+        expected = found.answer[place.start : place.end]
         assert text[span.start : span.end].replace("\n" + indent, "\n") == expected
         assert expected == expected.strip()
 

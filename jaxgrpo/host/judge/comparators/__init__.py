@@ -43,6 +43,7 @@ VALUE_COMPARATORS: dict[str, Callable[..., bool | str]] = {
     "python": values.python_equal,
     "value": values.value,
     "float": values.close,
+    "wrapped": values.wrapped,
     "unordered": values.unordered,
     "microcoder": ladder.ladder_of_values,
 }

@@ -84,6 +84,27 @@ def close(
     return agree(expected, actual, is_close)
 
 
+def wrapped(expected: object, actual: object) -> bool:
+    """Returns whether values agree as by `close`, or so does the only item expected.
+
+    Some data sets wrap what a function returns in a list of one, and some rows of them
+    do not, with nothing to tell which.
+
+    Args:
+      expected: Plain data; of a list of one, its item counts too.
+      actual: Plain data.
+
+    Example:
+      >>> wrapped([3], 3), wrapped([3], [3]), wrapped([3, 4], 3)
+      (True, True, False)
+    """
+    if close(expected, actual):
+        return True
+    if not isinstance(expected, list | tuple) or len(expected) != 1:
+        return False
+    return close(expected[0], actual)
+
+
 def unordered(expected: object, actual: object) -> bool:
     """Returns whether two sequences hold the same items, in any order.
 

@@ -1,0 +1,1 @@
+"""`jaxgrpo data`: which data sets exist, what is in them, whether they are right."""

@@ -1,0 +1,1 @@
+"""What an evaluation makes of scored completions: NumPy and SciPy, no model."""

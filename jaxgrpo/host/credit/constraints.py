@@ -1,0 +1,288 @@
+"""What a reference solution says of how a problem is to be solved.
+
+Read off the reference's syntax tree, without a language model: the function that is
+called, what is imported, which containers are built, whether it recurses, how deep its
+loops are nested, whether it sorts. A candidate keeps a constraint if it does no more
+than the reference of it.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxgrpo.host.judge.source_names import parsed
+from jaxgrpo.host.records import Problem
+from jaxgrpo.host.stored_tests import tests_of
+
+_CONTAINERS: dict[str, tuple[type[ast.AST], ...]] = {
+    "list": (ast.List, ast.ListComp),
+    "dict": (ast.Dict, ast.DictComp),
+    "set": (ast.Set, ast.SetComp),
+}
+_CONTAINER_CALLS = {
+    "list": "list", "dict": "dict", "set": "set", "frozenset": "set",
+    "deque": "deque", "defaultdict": "dict", "Counter": "dict", "OrderedDict": "dict",
+    "heapify": "heap", "heappush": "heap", "heappop": "heap",
+}  # fmt: skip
+_SORTS = {"sort", "sorted"}
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
+
+
+class Arity(NamedTuple):
+    """How many positional arguments something may be called with."""
+
+    fewest: int
+    most: float
+
+
+ANY_ARITY = Arity(0, math.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What constraints are about, of one program."""
+
+    source: str
+    functions: dict[str, Arity]
+    """What is defined at the top level, by name: functions, and with any number of
+    arguments what else may be one."""
+    imports: frozenset[str]
+    """Top-level packages."""
+    containers: frozenset[str]
+    is_recursive: bool
+    loop_depth: int
+    """Loops inside one another, comprehensions included."""
+    sorts: bool
+
+
+def features_of(source: str) -> Features:
+    r"""Returns what constraints are about.
+
+    Args:
+      source: A program.
+
+    Raises:
+      SyntaxError: If it is not Python.
+
+    Example:
+      >>> found = features_of("def f(xs):\n  return sorted(x for x in xs)")
+      >>> found.functions, found.sorts, found.loop_depth
+      ({'f': Arity(fewest=1, most=1)}, True, 1)
+    """
+    tree = parsed(source)
+    nodes = list(ast.walk(tree))
+    calls = {_called_name(node) for node in nodes if isinstance(node, ast.Call)}
+    displays = {
+        name
+        for name, kinds in _CONTAINERS.items()
+        if any(isinstance(node, kinds) for node in nodes)
+    }
+    called = {_CONTAINER_CALLS[name] for name in calls if name in _CONTAINER_CALLS}
+    return Features(
+        source=source,
+        functions={
+            name: arity for node in tree.body for name, arity in _defined(node).items()
+        },
+        imports=frozenset(_imported(nodes)),
+        containers=frozenset(displays | called),
+        is_recursive=any(_calls_itself(node) for node in nodes),
+        loop_depth=_loop_depth(tree),
+        sorts=bool(calls & _SORTS),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """One thing that a program has to keep to."""
+
+    kind: str
+    sentence: str
+    """As it may stand in the prompt."""
+    is_kept: Callable[[Features], bool]
+
+
+def constraints_of(
+    reference: Features, kinds: Sequence[str], entry_point: str = ""
+) -> list[Constraint]:
+    """Returns what a reference asks of other solutions.
+
+    Args:
+      reference: Of the reference solution.
+      kinds: Some of KINDS.
+      entry_point: The function that tests call; without one the constraint of that
+        name is left out.
+    """
+    constraints = [
+        _CONSTRAINTS[kind](reference) for kind in kinds if kind in _CONSTRAINTS
+    ]
+    if ENTRY_POINT in kinds and entry_point in reference.functions:
+        constraints.insert(0, _entry_point(reference, entry_point))
+    return constraints
+
+
+def entry_point_of(problem: Problem) -> str:
+    """Returns the function that a problem's tests call; empty where none is.
+
+    Args:
+      problem: Of a kind with programs.
+    """
+    if problem.kind == "stdin":
+        return ""
+    tests = tests_of(problem)
+    named = next((test.function for test in tests if test.function), "")
+    if named or problem.kind != "assert" or not tests:
+        return named
+    try:
+        functions = _called_names(parsed(tests[0].source))
+        defined = features_of(problem.reference).functions
+    except (ValueError, SyntaxError, RecursionError):
+        return ""
+    return next((name for name in functions if name in defined), "")
+
+
+def broken_constraints(
+    candidate: Features, constraints: Sequence[Constraint]
+) -> tuple[str, ...]:
+    """Returns the kinds of the constraints that a program does not keep to.
+
+    Args:
+      candidate: Of the program.
+      constraints: Of its problem.
+    """
+    return tuple(c.kind for c in constraints if not c.is_kept(candidate))
+
+
+def _entry_point(reference: Features, name: str) -> Constraint:
+    wanted = reference.functions[name]
+    plural = "" if wanted.fewest == 1 else "s"
+    told = "" if wanted == ANY_ARITY else f" with {wanted.fewest} argument{plural}"
+
+    def is_kept(candidate: Features) -> bool:
+        found = candidate.functions.get(name)
+        if found is None:
+            return False
+        return wanted == ANY_ARITY or found.fewest <= wanted.fewest <= found.most
+
+    return Constraint(
+        kind=ENTRY_POINT,
+        sentence=f"Define the function {name}{told}.",
+        is_kept=is_kept,
+    )
+
+
+def _imports(reference: Features) -> Constraint:
+    allowed = ", ".join(sorted(reference.imports)) or "nothing"
+    return Constraint(
+        kind="imports",
+        sentence=f"Import {allowed}.",
+        is_kept=lambda candidate: candidate.imports <= reference.imports,
+    )
+
+
+def _containers(reference: Features) -> Constraint:
+    allowed = ", ".join(sorted(reference.containers)) or "no containers"
+    return Constraint(
+        kind="containers",
+        sentence=f"Build {allowed} only.",
+        is_kept=lambda candidate: candidate.containers <= reference.containers,
+    )
+
+
+def _recursion(reference: Features) -> Constraint:
+    return Constraint(
+        kind="recursion",
+        sentence=(
+            "Recursion is fine." if reference.is_recursive else "Do not use recursion."
+        ),
+        is_kept=lambda c: reference.is_recursive or not c.is_recursive,
+    )
+
+
+def _loop_nesting(reference: Features) -> Constraint:
+    return Constraint(
+        kind="loop_nesting",
+        sentence=f"Nest loops at most {reference.loop_depth} deep.",
+        is_kept=lambda candidate: candidate.loop_depth <= reference.loop_depth,
+    )
+
+
+def _sorting(reference: Features) -> Constraint:
+    return Constraint(
+        kind="sorting",
+        sentence="Sorting is fine." if reference.sorts else "Do not sort.",
+        is_kept=lambda candidate: reference.sorts or not candidate.sorts,
+    )
+
+
+_CONSTRAINTS: dict[str, Callable[[Features], Constraint]] = {
+    "imports": _imports,
+    "containers": _containers,
+    "recursion": _recursion,
+    "loop_nesting": _loop_nesting,
+    "sorting": _sorting,
+}
+ENTRY_POINT = "entry_point"
+KINDS = (ENTRY_POINT, *_CONSTRAINTS)
+
+
+def _called_name(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _called_names(tree: ast.AST) -> list[str]:
+    """Names that are called, in the order of the source."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
+
+
+def _defined(node: ast.stmt) -> dict[str, Arity]:
+    """Names that a statement of the top level defines."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return {node.name: _arity(node.args)}
+        case ast.ClassDef():
+            return {node.name: ANY_ARITY}
+        case ast.Assign():
+            names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+            return dict.fromkeys(names, ANY_ARITY)
+        case ast.Import() | ast.ImportFrom():
+            names = [alias.asname or alias.name for alias in node.names]
+            return dict.fromkeys(names, ANY_ARITY)
+    return {}
+
+
+def _arity(arguments: ast.arguments) -> Arity:
+    number = len(arguments.posonlyargs) + len(arguments.args)
+    most = math.inf if arguments.vararg else number
+    return Arity(number - len(arguments.defaults), most)
+
+
+def _imported(nodes: Sequence[ast.AST]) -> set[str]:
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def _calls_itself(node: ast.AST) -> bool:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    return any(_called_name(call) == node.name for call in calls)
+
+
+def _loop_depth(node: ast.AST) -> int:
+    children = list(ast.iter_child_nodes(node))
+    below = max(map(_loop_depth, children), default=0)
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        # Each `for` of a comprehension is a loop inside the one before it.
+        return below + len(node.generators) - 1
+    return below + isinstance(node, _LOOPS)

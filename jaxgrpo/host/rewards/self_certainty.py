@@ -1,0 +1,14 @@
+"""How far from uniform each token's distribution was: Intuitor's reward.
+
+    r = 1/T sum_t (logsumexp(z_t) - mean_v z_tv)
+
+in nats, at the sampling temperature. It needs logits, and is computed on the device:
+`jaxgrpo/device/intrinsic.py` has the formula, source and departures.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """There is nothing to set."""

@@ -1,0 +1,1 @@
+"""From judged answers that were kept to pairs that a reward model learns from."""

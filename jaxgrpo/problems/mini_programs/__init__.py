@@ -1,0 +1,1 @@
+"""The built-in data set of small specifications: write a function that does this."""

@@ -1,0 +1,1 @@
+"""Data sets that users bring: found, converted once, and kept with their tests."""

@@ -1,0 +1,1 @@
+"""What does a program do on its way? Questions about small generated functions."""

@@ -1,0 +1,82 @@
+"""The problems that a run draws from: a split, without what a model has no use for."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from jaxgrpo.assembly import problems_of
+from jaxgrpo.config import Config
+from jaxgrpo.console import Console
+from jaxgrpo.host.records import Problem
+from jaxgrpo.problems.pass_rates import read_pass_rates
+from jaxgrpo.problems.selection import UNMEASURED, KeepRules, KeptProblems, select
+from jaxgrpo.run_folder import write_json
+
+FILE_NAME = "kept_problems.json"
+"""In the run folder: what was kept, and by which file."""
+
+
+def training_problems(
+    config: Config, folder: Path, console: Console
+) -> Sequence[Problem]:
+    """The problems of the split that training draws from, as `data.difficulty` says.
+
+    Args:
+      config: Of the run.
+      folder: Of the run, which records what was kept.
+      console: Shows the counts.
+
+    Raises:
+      ValueError: There are fewer problems than are drawn at a time; or the file of
+        pass rates is missing, malformed, of other problems or not the one that the
+        run began with, or too few problems are kept.
+    """
+    data, report = config.data, console.counter("preparing problems")
+    problems = problems_of(data, data.split, report=report)
+    field, num_needed = config.drawn_problems
+    if num_needed > len(problems):
+        raise ValueError(
+            f"{field} {num_needed} is more than the {len(problems)} problems that the "
+            f"split {data.split!r} of {data.dataset} has. Lower {field}."
+        )
+    if not data.difficulty:
+        return problems
+    path = Path(data.difficulty).expanduser()
+    rates, provenance = read_pass_rates(path)
+    rules = KeepRules(
+        solved=data.keep_solved,
+        partly_solved=data.keep_partly_solved,
+        unsolved=data.keep_unsolved,
+        max_unsolved=data.max_unsolved,
+    )
+    by_id = {rate.problem_id: rate for rate in rates}
+    selection = select([problem.id for problem in problems], by_id, rules)
+    p = provenance
+    if selection.num_found[UNMEASURED] == len(problems):
+        raise ValueError(
+            f"data.difficulty {data.difficulty}: it has none of the {len(problems)} "
+            f"problems of {data.dataset} {data.split}; it is of {p.dataset} {p.split}. "
+            "Measure these: jaxgrpo data rate."
+        )
+    if len(selection.places) < num_needed:
+        raise ValueError(
+            f"data.difficulty {data.difficulty}: {selection.text()}; a batch needs "
+            f"{num_needed}. Raise data.keep_partly_solved or data.keep_solved, or "
+            "lower the problems of a batch."
+        )
+    _record(folder / FILE_NAME, path, dict(selection.num_kept))
+    console.note(f"{selection.text()} (by {p.source}, {p.num_samples} samples each).")
+    return KeptProblems(problems, selection.places)
+
+
+def _record(path: Path, pass_rates: Path, num_kept: dict[str, int]) -> None:
+    """Notes what was kept, or refuses a file that has changed since the run began."""
+    digest = hashlib.sha256(pass_rates.read_bytes()).hexdigest()
+    record = {"pass_rates": str(pass_rates), "sha256": digest, "kept": num_kept}
+    if path.exists() and json.loads(path.read_text())["sha256"] != digest:
+        raise ValueError(
+            f"data.difficulty {pass_rates} has changed since the run began, so other "
+            "problems would be kept. Restore it, or start a new run."
+        )
+    write_json(path, record)

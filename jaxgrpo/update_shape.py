@@ -1,0 +1,44 @@
+"""How large an update is, and what its rows may be: what regrouping can add included.
+
+Programs have fixed shapes, so the largest batch that a configuration can lead to
+decides, and what is missing from it is padded.
+"""
+
+from typing import NamedTuple
+
+from jaxgrpo.config import Config
+
+
+class UpdateShape(NamedTuple):
+    """What fixes the shapes of an update's arrays."""
+
+    num_prompts: int
+    """P: prompts of a step, those of hints and of stored groups included."""
+    num_rows: int
+    """B: completions likewise."""
+    has_stored_rows: bool = False
+    """Whether completions of earlier policies may be among them."""
+    has_factors: bool = False
+    """Whether some advantages may be multiplied by a factor of their own."""
+    has_focus: bool = False
+    """Whether the advantage of some completions may fall on a part of them."""
+
+
+def update_shape(config: Config) -> UpdateShape:
+    """The shape of a run's updates.
+
+    Args:
+      config: Of a `grpo` run.
+    """
+    s, replay = config.sampling, config.replay
+    has_groups_of_their_own = (
+        replay.most_replays > 0 and replay.normalization == "split"
+    )
+    prompts_per_problem = 1 + has_groups_of_their_own + bool(config.scaffold.tiers)
+    return UpdateShape(
+        num_prompts=s.problems_per_step * prompts_per_problem,
+        num_rows=s.problems_per_step * (s.group_size + replay.most_replays),
+        has_stored_rows=replay.method != "none",
+        has_factors=replay.factor != 1.0 or config.truncation_mask.probability > 0,
+        has_focus=config.credit.method == "egca",
+    )
