@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxgrpo.assembly import Optimizer, update_settings
 from jaxgrpo.batching import is_prompt_major, rows_of_completions, update_arrays
@@ -73,7 +74,7 @@ class Learning:
             *placed_like(batch, state.params),
             jnp.float32(temperature),
             replicated_like(self.constraints, state.params),
-            jnp.array(list(weights.values()), jnp.float32),
+            np.array(list(weights.values()), np.float32),
             architecture=self.policy.architecture,
             optimizer=self.optimizer.transformation,
             settings=self.settings._replace(is_prompt_major=is_plain),

@@ -105,7 +105,7 @@ def short(completion_ids, trainer_state, log_extra, log_metric, **kwargs):
     lengths = [len(ids) for ids in completion_ids]
     log_extra("length", lengths)
     log_metric("longest", max(lengths))
-    assert trainer_state.max_steps == 4
+    assert trainer_state.max_steps in (2, 4)
     return [1.0 / length if length > 2 else None for length in lengths]
 """
 

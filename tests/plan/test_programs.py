@@ -11,6 +11,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import jaxgrpo.device.sampling.weights as weights_module
 import jaxgrpo.engine as engine_module
+import jaxgrpo.learning as learning_module
 import jaxgrpo.train as train_module
 from jaxgrpo.assembly import build_optimizer, initial_state, run_mesh
 from jaxgrpo.config import Config
@@ -61,7 +62,7 @@ RECORDED = {
     "prefill": engine_module,
     "insert": engine_module,
     "decode_segment": engine_module,
-    "update": train_module,
+    "update": learning_module,
 }
 """Programs of a step, and where a run looks them up."""
 
@@ -109,7 +110,7 @@ def abstract(x: Any) -> Any:
 
 def lies_alike(planned: jax.ShapeDtypeStruct, actual: jax.ShapeDtypeStruct) -> bool:
     if planned.sharding is None:  # a number of the host
-        return planned.ndim == 0
+        return planned.ndim == 0 or actual.sharding is None
     return actual.sharding.is_equivalent_to(planned.sharding, planned.ndim)
 
 

@@ -278,10 +278,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_gains_nothing_and_costs_little(name: str):
-    started_s = time.process_time()
+    started_s = time.thread_time()
     verdict = judge_literal(HOSTILE[name], "5")
     assert verdict.error_class in (NOT_ONE_LITERAL, WRONG_VALUE)
-    assert time.process_time() - started_s < 1.0
+    # Attacks of this kind take minutes, or for ever, where they work.
+    assert time.thread_time() - started_s < 10.0
 
 
 def test_depth_up_to_the_bound_is_read():

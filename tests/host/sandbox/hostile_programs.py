@@ -182,11 +182,13 @@ PROCESSES = [
 
 FILES = [
     refused("write_root", "attempt(open, '/x', 'w')", *READ_ONLY),
-    refused("write_tmp", "attempt(open, '/tmp/x', 'w')", *READ_ONLY),
+    refused("write_tmp", "attempt(open, '/tmp/jaxgrpo-attack', 'w')", *READ_ONLY),
     refused("write_shared_memory", "attempt(open, '/dev/shm/x', 'w')", *READ_ONLY),
     refused("write_library", "attempt(open, os.__file__, 'a')", *READ_ONLY),
     refused("unlink", "attempt(os.unlink, os.__file__)", *READ_ONLY),
-    refused("rename", "attempt(os.rename, os.__file__, '/tmp/x')", *READ_ONLY),
+    refused(
+        "rename", "attempt(os.rename, os.__file__, '/tmp/jaxgrpo-attack')", *READ_ONLY
+    ),
     refused("mkdir", "attempt(os.mkdir, '/tmp/d')", *READ_ONLY),
     refused("symlink", "attempt(os.symlink, '/etc', '/tmp/s')", *READ_ONLY),
     refused("chmod", "attempt(os.chmod, os.__file__, 0o777)", *READ_ONLY),
@@ -246,9 +248,15 @@ FILES = [
         "import shutil\nattempt(shutil.rmtree, os.path.dirname(os.__file__))",
         *READ_ONLY,
     ),
-    refused("hard_link", "attempt(os.link, os.__file__, '/tmp/x')", *READ_ONLY),
-    refused("named_pipe", "attempt(os.mkfifo, '/tmp/x')", *READ_ONLY),
-    refused("device_node", "attempt(os.mknod, '/tmp/x', 0o20666, 261)", *READ_ONLY),
+    refused(
+        "hard_link", "attempt(os.link, os.__file__, '/tmp/jaxgrpo-attack')", *READ_ONLY
+    ),
+    refused("named_pipe", "attempt(os.mkfifo, '/tmp/jaxgrpo-attack')", *READ_ONLY),
+    refused(
+        "device_node",
+        "attempt(os.mknod, '/tmp/jaxgrpo-attack', 0o20666, 261)",
+        *READ_ONLY,
+    ),
     refused("file_times", "attempt(os.utime, os.__file__, (0, 0))", *READ_ONLY),
     refused(
         "nameless_file",
@@ -264,7 +272,7 @@ FILES = [
         name="database_file",
         source=(
             "import sqlite3\n"
-            "try: sqlite3.connect('/tmp/x').execute('create table t(a)')\n"
+            "try: sqlite3.connect('/tmp/jaxgrpo-attack').execute('create table t(a)')\n"
             "except sqlite3.OperationalError: print('no')"
         ),
         outputs=("no\n",),

@@ -89,7 +89,7 @@ print(Sandbox(minimum='D', allow_unsafe=True).level)
 def test_level_c_runs_where_landlock_is_missing():
     script = (
         "with Sandbox(minimum='C') as sandbox:\n"
-        '    source = \'open("/tmp/x", "w")\'\n'
+        '    source = \'open("/tmp/jaxgrpo-attack", "w")\'\n'
         "    e = sandbox.run(Program(source=source))\n"
         "    print(sandbox.level, e.exception.type_name)"
     )

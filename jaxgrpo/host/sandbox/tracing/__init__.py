@@ -10,9 +10,9 @@ for itself are statement numbers, also in the traceback on its standard error. O
 boundary. And a call that would have been the last before the recursion limit may be the
 first beyond it.
 
-Cost, by `benchmarks/sandbox.py`: about 18 microseconds of processor time a boundary
-with a list of 25 among the variables, and a few milliseconds to prepare a program. It
-counts towards the program's limit. After the largest number of boundaries (`Limits`)
+Cost: some microseconds of processor time a boundary and a few milliseconds to prepare a
+program (`benchmarks/sandbox.py`; figures in docs/scoring.md). It counts towards the
+program's limit. After the largest number of boundaries (`Limits`)
 the program runs at its own speed.
 
 All of it lies in the program's own process. A trace is data about a program that may
