@@ -19,6 +19,7 @@ from jaxgrpo.host.rewards.function import Settings
 from jaxgrpo.host.rewards.judged import Judged
 from jaxgrpo.host.scoring import scores_of
 from jaxgrpo.host.worker_rewards import WorkerRewards
+from tests.host.sandbox.processes import becomes_true, is_alive
 
 FOLDER = Path(__file__).parent
 WRONG = Verdict(status="WA", error_class="wrong_value")
@@ -258,7 +259,7 @@ def test_group_without_any_verdict_needs_no_call():
 
 @pytest.fixture
 def process() -> Iterator[FunctionProcess]:
-    settings = spec_of("broken.py", "hangs_with_a_child", timeout_s=0.5).settings
+    settings = spec_of("broken.py", "hangs_with_a_child", timeout_s=3.0).settings
     with FunctionProcess(settings) as process:
         yield process
 
@@ -266,11 +267,9 @@ def process() -> Iterator[FunctionProcess]:
 def test_hanging_function_is_ended_with_all_it_started(process: FunctionProcess):
     process.begin(MATH.problem, MATH.completions, TrainerState())
     (returned,) = process.returned()
-    assert returned.failures == ("no answer within 0.5 s",) * 3
+    assert returned.failures == ("no answer within 3 s",) * 3
     child = int(process.take_output())
-    assert not Path(f"/proc/{child}/cmdline").exists() or (
-        Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
-    )
+    assert becomes_true(lambda: not is_alive(child))
 
 
 def test_next_call_finds_a_fresh_process():
