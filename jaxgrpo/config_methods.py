@@ -106,8 +106,9 @@ class ScaffoldConfig(Table):
     tiers: Annotated[
         tuple[Literal["knowledge", "planning", "solution"], ...], Field(strict=False)
     ] = ()
-    """Kinds of hints that are tried, from the weakest on; empty tries none. The right
-    sample under the first that helps replaces one failed sample."""
+    """Kinds of hints that are tried, from the weakest on; empty tries none. Hints of no
+    kind, as those of `file` data, are all tried. The right sample under the first that
+    helps replaces one failed sample."""
     exempt_share: Fraction = 0.15
     """Share of the steps, at the beginning, without hints."""
     after_failures: PositiveInt = 1

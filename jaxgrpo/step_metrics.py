@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxgrpo.host.records import Group, Prompt, Score
+from jaxgrpo.host.regroup.liveness import group_totals, total_reward
 from jaxgrpo.host.rewards.histogram import Histogram, histogram_of
 
 
@@ -78,7 +79,7 @@ def total_rewards(groups: Sequence[Group], weights: Mapping[str, float]) -> np.n
       weights: By reward name; a reward of weight 0 cannot make a row abstain.
     """
     return np.array(
-        [_total(score, weights) for group in groups for score in group.scores],
+        [total_reward(score, weights) for group in groups for score in group.scores],
         np.float64,
     )
 
@@ -198,7 +199,7 @@ def dead_group_metrics(
     wrong, mixed and all correct come from raw verdicts, so that no reward, weight or
     scaling moves them; rows without a verdict are left out, and groups without any.
     """
-    kept = _kept_totals(groups, weights)
+    kept = [group_totals(group, weights) for group in groups]
     judged = [
         [s.verdict.is_correct for s in group.scores if is_judged(s)]  # type: ignore[union-attr]
         for group in groups
@@ -276,21 +277,6 @@ def failures_of(groups: Sequence[Group]) -> dict[str, list[str]]:
             for name, reason in score.failures.items():
                 found.setdefault(name, []).append(reason)
     return found
-
-
-def _kept_totals(
-    groups: Sequence[Group], weights: Mapping[str, float]
-) -> list[np.ndarray]:
-    """Each group's totals, without the rows that abstain."""
-    rows = [
-        np.array([_total(score, weights) for score in group.scores]) for group in groups
-    ]
-    return [totals[~np.isnan(totals)] for totals in rows]
-
-
-def _total(score: Score, weights: Mapping[str, float]) -> float:
-    used = [weight * score.rewards[name] for name, weight in weights.items() if weight]
-    return math.fsum(used) if not any(map(math.isnan, used)) else math.nan
 
 
 def _mean(values: np.ndarray) -> float:

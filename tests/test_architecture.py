@@ -294,6 +294,7 @@ problems.lesson
 problems.generation
 problems.generated_builder
 problems.converted
+problems.generated_loading
 problems.piece_tokenizer
 problems.output_prediction
 problems.output_prediction.grammar
