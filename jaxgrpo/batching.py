@@ -8,7 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgrpo.device.records import FINISH_REASONS, Prompts, Rollouts, Scored
+from jaxgrpo.device.records import (
+    FINISH_REASONS,
+    Prompts,
+    Rollouts,
+    Scored,
+    Steps,
+)
 from jaxgrpo.device.sampling.keys import row_keys
 from jaxgrpo.host.prompts import stable_hash
 from jaxgrpo.host.records import Completion, Group, Problem, Prompt, Score
@@ -107,6 +113,8 @@ def update_arrays(
     num_columns: int,
     has_factors: bool = False,
     has_focus: bool = False,
+    has_qualities: bool = False,
+    num_steps: int = 0,
 ) -> tuple[Prompts, Rollouts, Scored]:
     """Scored groups as the arrays of an update, rows ordered by prompt.
 
@@ -124,6 +132,8 @@ def update_arrays(
       num_columns: T.
       has_factors: Whether to pass the factors of advantages on, as credit.
       has_focus: Whether to pass on which tokens the blame falls on.
+      has_qualities: Whether to pass on the grades of passing completions.
+      num_steps: A, at least the steps of any completion; 0 where they have none.
 
     Returns:
       Prompts, rollouts and rewards; rows that only pad have `is_real_B` False.
@@ -144,6 +154,8 @@ def update_arrays(
         rewards_BR=_rewards(groups, rows, reward_names, num_rows),
         credit_BT=credit_BT,
         focus_B2=_focus(groups, rows, num_rows) if has_focus else None,
+        steps=_steps(groups, rows, (num_rows, num_steps)) if num_steps else None,
+        qualities_B=_qualities(groups, rows, num_rows) if has_qualities else None,
     )
     return arrays, rollouts, scored
 
@@ -235,6 +247,30 @@ def _focus(groups: Sequence[Group], rows: np.ndarray, num_rows: int) -> jax.Arra
         if score.blame is not None and score.blame.tokens is not None:
             focus_B2[row] = score.blame.tokens
     return jnp.asarray(focus_B2)
+
+
+def _steps(groups: Sequence[Group], rows: np.ndarray, shape: tuple[int, int]) -> Steps:
+    """Rewards and ends of steps, [B, A]; steps that a row lacks end with its last."""
+    rewards_BA = np.full(shape, np.nan, np.float32)
+    ends_BA = np.zeros(shape, np.int32)
+    for row, score in zip(rows, _scores_in(groups), strict=True):
+        if score.steps is None:
+            continue
+        number = len(score.steps.rewards)
+        assert number <= shape[1], f"{number} steps for {shape[1]} columns"
+        rewards_BA[row, :number] = score.steps.rewards
+        ends_BA[row, :number] = score.steps.ends
+        ends_BA[row, number:] = max(score.steps.ends, default=0)
+    return Steps(jnp.asarray(rewards_BA), jnp.asarray(ends_BA))
+
+
+def _qualities(groups: Sequence[Group], rows: np.ndarray, num_rows: int) -> jax.Array:
+    """Grades of passing rows, [B]: NaN without one, -inf for rows that do not pass."""
+    quality_B = np.full(num_rows, -np.inf, np.float32)
+    for row, score in zip(rows, _scores_in(groups), strict=True):
+        if score.verdict is not None and score.verdict.is_correct:
+            quality_B[row] = np.nan if score.quality is None else score.quality
+    return jnp.asarray(quality_B)
 
 
 def _check_completion(completion: Completion) -> None:

@@ -65,6 +65,8 @@ class Learning:
             num_columns=config.sampling.max_new_tokens,
             has_factors=shape.has_factors,
             has_focus=shape.has_focus,
+            has_qualities=shape.has_qualities,
+            num_steps=shape.num_steps,
         )
         updates_made = step * o.updates_per_rollout * o.minibatches
         learning_rate = self.optimizer.learning_rate_at(updates_made)

@@ -22,6 +22,10 @@ class UpdateShape(NamedTuple):
     """Whether some advantages may be multiplied by a factor of their own."""
     has_focus: bool = False
     """Whether the advantage of some completions may fall on a part of them."""
+    has_qualities: bool = False
+    """Whether passing completions may be graded."""
+    num_steps: int = 0
+    """A: steps of a completion at most that have advantages; 0 where none have."""
 
 
 def update_shape(config: Config) -> UpdateShape:

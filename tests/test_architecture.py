@@ -72,6 +72,7 @@ device.supervised
 device.reward_model
 device.update_batch
 device.update_metrics
+device.token_advantages
 device.intrinsic
 device.update
 """

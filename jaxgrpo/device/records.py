@@ -67,6 +67,16 @@ class Rollouts(NamedTuple):
     repeated where fewer were left. None where all could be drawn."""
 
 
+class Steps(NamedTuple):
+    """Completions whose steps were judged one by one. A: steps of a problem at most."""
+
+    rewards_BA: Float[Array, "B A"]
+    """1 for a right step, else 0; NaN for steps that a row's problem does not have."""
+    ends_BA: Int[Array, "B A"]
+    """One past the last token of each step, not decreasing; a step that is missing
+    repeats the end before it."""
+
+
 class Scored(NamedTuple):
     """What scoring adds to rollouts."""
 
@@ -77,6 +87,13 @@ class Scored(NamedTuple):
     focus_B2: Int[Array, "B 2"] | None = None
     """Tokens that a row's blame falls on, the first and the one after the last; equal
     where it falls on all. None where there is no such credit."""
+    steps: Steps | None = None
+    """Where each step has an advantage of its own."""
+    qualities_B: Float[Array, " B"] | None = None
+    """Grade of each passing row, in (0, 1]; NaN for a passing row that has none, -inf
+    for rows that do not pass. None where nothing is graded."""
+    added_advantages_B: Float[Array, " B"] | None = None
+    """Added to the rows' advantages; None where nothing is."""
 
 
 class TrainState(NamedTuple):

@@ -37,24 +37,20 @@ from jaxgrpo.device.model.lora import (
     reference_weights,
     with_base,
 )
-from jaxgrpo.device.objective.advantages import (
-    group_advantages,
-    is_tied,
-    weighted_reward,
-)
-from jaxgrpo.device.objective.credit import focused_credit
 from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
-from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.objective.metrics import Mean, finish_metrics
 from jaxgrpo.device.objective.presets import Objective
 from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.placement import kept_in_place
 from jaxgrpo.device.records import Prompts, Rollouts, Scored, TrainState
 from jaxgrpo.device.sampling.constraint import ConstraintTables, replayed_states
+from jaxgrpo.device.token_advantages import (
+    AdvantageSettings,
+    TokenAdvantages,
+    token_advantages,
+)
 from jaxgrpo.device.update_batch import Batch, joined_values, split_batch
 from jaxgrpo.device.update_metrics import (
-    advantage_metrics,
-    focus_metrics,
     over_updates,
     ratio_extremes,
     sampler_extremes,
@@ -89,6 +85,24 @@ class UpdateSettings(NamedTuple):
     is_prompt_major: bool = True
     """Promise that row b continues prompt b // (B / P): no gather."""
     forward: ForwardSettings = ForwardSettings()
+    quality_cap: float = 2.0
+    """Of `redistributed_advantages`."""
+    intra_coef: float = 0.3
+    """Of `bilevel_advantages`."""
+
+    @property
+    def advantages(self) -> AdvantageSettings:
+        """The settings of the advantages alone."""
+        return AdvantageSettings(
+            scale=self.scale,
+            baseline=self.baseline,
+            combine=self.combine,
+            ddof=self.ddof,
+            epsilon=self.epsilon,
+            masks_dead_groups=self.masks_dead_groups,
+            quality_cap=self.quality_cap,
+            intra_coef=self.intra_coef,
+        )
 
 
 class _Conditions(NamedTuple):
@@ -108,6 +122,8 @@ class UpdateOutputs(NamedTuple):
     """Likewise."""
     credit_BT: Float[Array, "B T"] | None = None
     """Each token's share of the advantage; None where all have the same."""
+    token_advantages_BT: Float[Array, "B T"] | None = None
+    """Advantage of each token, where steps have advantages of their own."""
 
 
 @partial(
@@ -155,14 +171,8 @@ def update(
     s = settings
     if weights_R is None:
         weights_R = jnp.ones(scored.rewards_BR.shape[1], jnp.float32)
-    advantages_B = group_advantages(
-        scored.rewards_BR, rollouts.group_id_B, weights_R=weights_R, scale=s.scale,
-        baseline=s.baseline, combine=s.combine, ddof=s.ddof, epsilon=s.epsilon,
-        is_real_B=rollouts.is_real_B,
-    )  # fmt: skip
-    batch = _batch(
-        prompts, rollouts, scored, weights_R, advantages_B, constraints, settings
-    )
+    found = token_advantages(rollouts, scored, weights_R, settings.advantages)
+    batch = _batch(prompts, rollouts, found, constraints)
     if s.has_stored_rows:
         batch = batch._replace(is_stored_B=rollouts.policy_step_B != state.step)
     conditions = _Conditions(temperature, constraints)
@@ -194,50 +204,30 @@ def update(
         metrics = over_updates(stacked)
         assert before is not None
         logprobs_BT, entropies_BT = before
-    metrics |= advantage_metrics(advantages_B, rollouts.is_real_B)
-    credit_BT = scored.credit_BT
-    if scored.focus_B2 is not None:
-        focused = focused_credit(scored.focus_B2, batch.mask_BT, advantages_B)
-        credit_BT = focused.credit_BT * (1.0 if credit_BT is None else credit_BT)
-        metrics |= focus_metrics(scored.focus_B2, focused, rollouts.is_real_B)
+    metrics |= found.metrics
     is_new_BT = batch.mask_BT
     if batch.is_stored_B is not None:
         is_new_BT &= ~batch.is_stored_B[:, None]
     metrics |= sampler_extremes(
         s.objective, logprobs_BT, rollouts.sampler_logprobs_BT, is_new_BT
     )
-    outputs = UpdateOutputs(advantages_B, logprobs_BT, entropies_BT, credit_BT)
+    outputs = UpdateOutputs(
+        advantages_B=found.advantages_B,
+        logprobs_BT=logprobs_BT,
+        entropies_BT=entropies_BT,
+        credit_BT=found.credit_BT,
+        token_advantages_BT=None if scored.steps is None else found.advantages_BT,
+    )
     return state, metrics, outputs
 
 
 def _batch(
     prompts: Prompts,
     rollouts: Rollouts,
-    scored: Scored,
-    weights_R: Float[Array, " R"],
-    advantages_B: Float[Array, " B"],
+    found: TokenAdvantages,
     constraints: ConstraintTables | None,
-    settings: UpdateSettings,
 ) -> Batch:
-    num_positions = rollouts.completion_BT.shape[1]
-    if settings.combine == "normalize_then_sum":
-        has_reward_BR = ~jnp.isnan(scored.rewards_BR) & (weights_R != 0)[None, :]
-        is_counted_B = rollouts.is_real_B & jnp.any(has_reward_BR, axis=1)
-    else:
-        _, is_counted_B = weighted_reward(
-            scored.rewards_BR, weights_R, rollouts.is_real_B
-        )
-    if settings.masks_dead_groups:
-        # By advantages: they are exactly 0 where rewards tie, and only there equal.
-        is_counted_B &= ~is_tied(advantages_B, rollouts.group_id_B, is_counted_B)
-    mask_BT = completion_mask(rollouts.lengths_B, num_positions)
-    mask_BT &= is_counted_B[:, None]
-    advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
-    if scored.credit_BT is not None:
-        advantages_BT = advantages_BT * scored.credit_BT
-    if scored.focus_B2 is not None:
-        focused = focused_credit(scored.focus_B2, mask_BT, advantages_B)
-        advantages_BT = advantages_BT * focused.credit_BT
+    mask_BT = found.mask_BT
     completion_BT = jnp.where(mask_BT, rollouts.completion_BT, 0)
     registers = None
     if constraints is not None:
@@ -249,7 +239,7 @@ def _batch(
         completion_BT=completion_BT,
         prompt_index_B=rollouts.prompt_index_B,
         mask_BT=mask_BT,
-        advantages_BT=advantages_BT,
+        advantages_BT=found.advantages_BT,
         sampler_logprobs_BT=rollouts.sampler_logprobs_BT,
         old_logprobs_BT=None,
         ref_logprobs_BT=None,

@@ -294,7 +294,7 @@ class Prompt:
 
     problem_id: str
     variant: str = ""
-    """Empty for the plain prompt; otherwise what was added, e.g. `hint-2`."""
+    """Empty for the plain prompt; otherwise what was added (`prompt_variants.py`)."""
     text: str
     token_ids: np.ndarray
     """int32 [S]; completions are conditioned on exactly these."""
@@ -360,6 +360,17 @@ class Blame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepRewards:
+    """What a completion earns step by step. Both tuples are aligned."""
+
+    rewards: tuple[float, ...]
+    """1 for a right step, else 0."""
+    ends: tuple[int, ...]
+    """One past the last token of each step, not decreasing; a step that is missing
+    repeats the end before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """What the scorer says of one completion."""
 
@@ -376,6 +387,10 @@ class Score:
     advantage_factor: float = 1.0
     """What the completion's advantage is multiplied by after its group's statistics,
     in which it takes part whatever this is."""
+    quality: float | None = None
+    """Grade among the passing completions of the group, in (0, 1]; None without."""
+    steps: StepRewards | None = None
+    """Where steps have advantages of their own: what each earned."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds by stage."""
     extra: dict[str, object] = field(default_factory=dict)

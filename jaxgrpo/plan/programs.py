@@ -148,6 +148,8 @@ def _update_arrays(config: Config, mesh: Mesh | AbstractMesh) -> Any:
         num_columns=config.sampling.max_new_tokens,
         has_factors=shape.has_factors,
         has_focus=shape.has_focus,
+        has_qualities=shape.has_qualities,
+        num_steps=shape.num_steps,
     )
     return placed(create, mesh)
 
