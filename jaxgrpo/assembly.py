@@ -101,6 +101,11 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         parts |= {"kl_coef": o.kl_coef, "divergence": o.divergence}
     if preset.objective.aggregation == "constant":
         parts["length_cap"] = config.sampling.max_new_tokens
+    if config.experimental.method == "s_trace":
+        parts |= {
+            "ratio_level": "trace",
+            "trace_decay": config.experimental.trace_decay,
+        }
     advantages = {"scale": preset.scale, "baseline": preset.baseline}
     advantages |= o.advantage_parts
     _check_decoupled(o, advantages)
@@ -121,6 +126,9 @@ def update_settings(config: Config, policy: Policy) -> UpdateSettings:
         forward=policy.forward,
         scale=advantages["scale"],
         baseline=advantages["baseline"],
+        intra_coef=config.credit.intra_coef,
+        quality_cap=config.redistribution.cap,
+        trace_share=config.experimental.trace_share,
     )
 
 
@@ -177,6 +185,8 @@ def expected_programs(engine: Engine) -> dict[str, int]:
         "decode_segment": engine.settings.num_segment_programs,
         "update": 2,  # with and without a gather of prompts
         "intrinsic_rewards": 2,  # likewise
+        "token_influence": 2,  # likewise
+        "self_conditioned": 2,  # likewise
     }
 
 
@@ -272,6 +282,8 @@ def check_batch_fits(config: Config, num_parts: int) -> None:
         sizes[name] = config.supervised.problems_per_batch
     else:
         check_cuts(config, num_parts)
+        if config.distill.at_steps:
+            sizes["distill.hits_per_batch"] = config.distill.hits_per_batch
     for name, size in sizes.items():
         if size % num_parts:
             raise ValueError(

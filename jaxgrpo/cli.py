@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 import jaxgrpo
-from jaxgrpo import cli_data, cli_reward, cli_score
+from jaxgrpo import cli_data, cli_distill, cli_reward, cli_score
 from jaxgrpo.cli_errors import EXIT_STOPPED, one_line_errors
 from jaxgrpo.process import prepare_process
 
@@ -239,6 +239,10 @@ def sample(
         _echo_pieces(pieces)
 
 
+app.command(
+    cls=CommandWithFields,
+    epilog="Example: jaxgrpo distill mini_programs distill.learning_rate=1e-4 --only",
+)(cli_distill.distill)
 app.command()(cli_score.score)
 app.command(
     epilog="Example: jaxgrpo train-reward runs/mini_programs reward "

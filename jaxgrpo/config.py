@@ -11,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from jaxgrpo.config_credit import CreditConfig, check_credit
 from jaxgrpo.config_data import DataConfig
+from jaxgrpo.config_distill import DistillConfig, check_distill
+from jaxgrpo.config_experimental import ExperimentalConfig, check_experimental
 from jaxgrpo.config_guard import GuardConfig, check_guard
 from jaxgrpo.config_learning import (
     LoraConfig,
@@ -28,6 +30,10 @@ from jaxgrpo.config_methods import (
     TruncationMaskConfig,
     check_methods,
 )
+from jaxgrpo.config_redistribution import (
+    RedistributionConfig,
+    check_redistribution,
+)
 from jaxgrpo.config_rewards import (
     AnyReward,
     RewardConfig,
@@ -36,6 +42,7 @@ from jaxgrpo.config_rewards import (
     with_kinds,
 )
 from jaxgrpo.config_sampling import PromptConfig, SamplingConfig
+from jaxgrpo.config_scaffold import check_scaffold
 from jaxgrpo.config_tables import (
     CheckpointConfig,
     EvaluationConfig,
@@ -55,8 +62,10 @@ __all__ = [
     "CreditConfig",
     "CurriculumConfig",
     "DataConfig",
+    "DistillConfig",
     "DynamicSamplingConfig",
     "EvaluationConfig",
+    "ExperimentalConfig",
     "GuardConfig",
     "LogConfig",
     "LoraConfig",
@@ -65,6 +74,7 @@ __all__ = [
     "ObjectiveConfig",
     "OptimizerConfig",
     "PromptConfig",
+    "RedistributionConfig",
     "ReplayConfig",
     "RewardConfig",
     "RunConfig",
@@ -99,6 +109,9 @@ class Config(Table):
     truncation_mask: TruncationMaskConfig = TruncationMaskConfig()
     temperature: TemperatureConfig = TemperatureConfig()
     credit: CreditConfig = CreditConfig()
+    redistribution: RedistributionConfig = RedistributionConfig()
+    experimental: ExperimentalConfig = ExperimentalConfig()
+    distill: DistillConfig = DistillConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     lora: LoraConfig = LoraConfig()
@@ -122,8 +135,12 @@ class Config(Table):
         _check_warmup(self)
         _check_cache(self)
         check_methods(self)
+        check_scaffold(self)
         check_guard(self)
         check_credit(self)
+        check_redistribution(self)
+        check_experimental(self)
+        check_distill(self)
         _check_answer_can_be_written(self)
         _check_nothing_is_idle(self)
         return self
@@ -140,6 +157,11 @@ class Config(Table):
             number = self.supervised.problems_per_batch
             return "supervised.problems_per_batch", number
         return "sampling.problems_per_step", self.sampling.problems_per_step
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that a `grpo` run makes: none if it ends before the first."""
+        return 0 if self.distill.only else self.run.num_steps
 
     @property
     def num_updates(self) -> int:
@@ -307,6 +329,9 @@ _GRPO_ONLY = (
     "truncation_mask.probability",
     "temperature.then",
     "credit.method",
+    "redistribution.graders",
+    "experimental.method",
+    "distill.at_steps",
     "evaluation.reference",
     "evaluation.tail_problems",
     *(

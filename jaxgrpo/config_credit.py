@@ -4,8 +4,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from jaxgrpo.config_tables import Fraction, PositiveFloat, PositiveInt, Table
+from jaxgrpo.config_tables import (
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Table,
+)
 from jaxgrpo.host.credit.settings import BlameSettings
+from jaxgrpo.host.credit.steps import StepSettings
 from jaxgrpo.host.functions.settings import FunctionSettings
 from jaxgrpo.host.records import Limits
 from jaxgrpo.host.rewards import REWARDS
@@ -20,14 +27,22 @@ CREDITED_PRESETS = ("grpo", "gspo_token", "sapo")
 """Objectives that divide a completion's loss by its length and give each token a
 gradient of its own: in these the credits of its tokens add up to its advantage."""
 PROGRAM_KINDS = ("stdin", "call", "assert", "any")
+STEP_PRESETS = ("grpo", "bnpo", "dapo", "cispo", "gspo_token", "sapo")
+"""Objectives that measure advantages by mean and spread of the group, as those of steps
+are, and give each token a gradient of its own."""
+STEP_DATASETS = ("step_prediction", "cruxeval_steps", "file")
+"""Data sets whose problems may have recorded steps."""
+STEP_FIELDS = ("intra_coef", "step_dropout")
+"""Fields that `bilevel` reads, and it alone."""
 
 
 class CreditConfig(Table):
     """Which tokens of a completion its advantage falls on."""
 
-    method: Literal["uniform", "egca"] = "uniform"
+    method: Literal["uniform", "egca", "bilevel"] = "uniform"
     """`uniform` gives all tokens the same; `egca` blames a failing program's tokens at
-    the statement where it first does something else than the reference."""
+    the statement where it first does something else than the reference; `bilevel` gives
+    each predicted step an advantage of its own, at its tokens."""
     localization: Literal["earliest", "last", "random", "none"] = "earliest"
     """What is blamed of a program that runs and fails a test: its first or its last
     divergence from the reference, any statement that it executed (a control), or the
@@ -55,10 +70,21 @@ class CreditConfig(Table):
     """The user's own localisation instead: `path/to/file.py:function`, given problem,
     program and both traces, returns the characters of the program to blame, or None."""
 
+    intra_coef: NonNegativeFloat = 0.3
+    """With `bilevel`: factor of what a right step adds for the right steps after it."""
+    step_dropout: Fraction = 0.0
+    """With `bilevel`: share of the steps before the last whose credit is left out;
+    their tokens have the advantage of the next step."""
+
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> "CreditConfig":
-        if self.method == "uniform":
-            self._refuse("credit.method is 'uniform'", set(type(self).model_fields))
+        read = {
+            "uniform": set(),
+            "egca": set(type(self).model_fields) - set(STEP_FIELDS),
+            "bilevel": set(STEP_FIELDS),
+        }[self.method]
+        unread = set(type(self).model_fields) - read
+        self._refuse(f"credit.method is {self.method!r}", unread)
         if self.localizer:
             self._refuse("credit.localizer is set", {"localization"})
         if self.extractor:
@@ -104,13 +130,13 @@ class CreditConfig(Table):
 
 
 def blame_settings(config: "Config") -> BlameSettings | None:
-    """Returns how to find blame; None where credit is uniform.
+    """Returns how to find blame; None where nothing is blamed.
 
     Args:
       config: Of a `grpo` run.
     """
     credit, box = config.credit, config.scorer.sandbox
-    if credit.method == "uniform":
+    if credit.method != "egca":
         return None
     return BlameSettings(
         localization=credit.localization,
@@ -129,6 +155,17 @@ def blame_settings(config: "Config") -> BlameSettings | None:
         skips_tied=_ties_are_dead(config),
         seed=config.run.seed,
     )
+
+
+def step_settings(config: "Config") -> StepSettings | None:
+    """Returns how predicted steps are credited; None where they are not.
+
+    Args:
+      config: Of a `grpo` run.
+    """
+    if config.credit.method != "bilevel":
+        return None
+    return StepSettings(dropout=config.credit.step_dropout, seed=config.run.seed)
 
 
 def _ties_are_dead(config: "Config") -> bool:
@@ -150,9 +187,16 @@ def check_credit(config: "Config") -> None:
     Raises:
       ValueError: Says what to change.
     """
-    credit, preset = config.credit, config.objective.preset
-    if credit.method == "uniform" or config.run.mode == "supervised":
+    if config.run.mode == "supervised":
         return
+    if config.credit.method == "egca":
+        _check_egca(config)
+    elif config.credit.method == "bilevel":
+        _check_steps(config)
+
+
+def _check_egca(config: "Config") -> None:
+    credit, preset = config.credit, config.objective.preset
     if preset not in CREDITED_PRESETS:
         raise ValueError(
             f"credit.method is {credit.method!r}, and with objective.preset {preset!r} "
@@ -180,3 +224,37 @@ def check_credit(config: "Config") -> None:
             f"{config.scorer.deadline_s}, by which the whole group has to be scored. "
             "Lower it or raise the deadline."
         )
+
+
+def _check_steps(config: "Config") -> None:
+    o = config.objective
+    if o.preset not in STEP_PRESETS:
+        raise ValueError(
+            f"credit.method is 'bilevel', and objective.preset {o.preset!r} measures "
+            "advantages otherwise than steps do, or gives all tokens of a completion "
+            f"the same gradient. Set objective.preset to one of "
+            f"{', '.join(STEP_PRESETS)}."
+        )
+    for name in ("advantage_scale", "advantage_baseline"):
+        if getattr(o, name) != "preset":
+            raise ValueError(
+                f"objective.{name} {getattr(o, name)!r} has no effect while "
+                "credit.method is 'bilevel': steps are measured by mean and spread of "
+                "their group. Remove it."
+            )
+    if config.data.dataset not in STEP_DATASETS:
+        raise ValueError(
+            f"credit.method is 'bilevel', and data.dataset {config.data.dataset!r} "
+            f"records no steps. Set it to one of {', '.join(STEP_DATASETS)}, or "
+            "credit.method = 'uniform'."
+        )
+    for name, reward in config.rewards.items():
+        is_final_step = reward.kind == "exact" and reward.weight == 1.0
+        is_constant = reward.schedule.shape == "constant" and not reward.gate
+        if not is_constant or not (is_final_step or reward.weight == 0.0):
+            raise ValueError(
+                f"rewards.{name}, of kind {reward.kind!r} and weight {reward.weight}, "
+                "would teach nothing while credit.method is 'bilevel': completions "
+                "learn from their steps, the answer among them. Set its weight to 0 to "
+                "log it, without schedule and gate; `exact` may keep weight 1."
+            )

@@ -25,12 +25,14 @@ GENERATED: dict[str, dict[str, int]] = {
     "output_prediction": {"train": 20_000, "validation": 512, "test": 2_000},
     "mini_programs": {"train": 20_000, "validation": 512, "test": 2_000},
     "trace_prediction": {"train": 4_000, "validation": 256, "test": 512},
+    "step_prediction": {"train": 10_000, "validation": 256, "test": 512},
 }
 """Usual sizes, by split, of the data sets that the package makes itself."""
 GENERATED_KINDS = {
     "output_prediction": "output",
     "mini_programs": "call",
     "trace_prediction": "trace",
+    "step_prediction": "trace",
 }
 """Kinds of the problems of these."""
 
@@ -52,8 +54,8 @@ class DataConfig(Table):
 
     dataset: NonEmptyText = "output_prediction"
     """Name of the data set: one that is made here (`output_prediction`,
-    `trace_prediction`, `mini_programs`), a published one (`mbpp`, `humaneval` ...), or
-    `file` for rows of your own, told by `columns`."""
+    `trace_prediction`, `step_prediction`, `mini_programs`), a published one (`mbpp`,
+    `humaneval` ...), or `file` for rows of your own, told by `columns`."""
     split: Literal["train", "validation", "test"] = "train"
     """Split that training draws from."""
     cache_dir: str = "~/.cache/jaxgrpo"

@@ -217,8 +217,9 @@ class SupervisedStage(Table):
     """Updates of this phase."""
     targets: str = "reference"
     """What is imitated: the answers that the data set gives, or another style that it
-    offers. `output_prediction` has `mixed` (a foreign notation), `mini_programs` has
-    `varied` (comprehensions, prompts with hints) and `careless` (misreadings too)."""
+    offers. `output_prediction` has `mixed` (a foreign notation), `step_prediction` has
+    `lines` (all that is printed), `mini_programs` has `varied` (comprehensions, prompts
+    with hints) and `careless` (misreadings too)."""
     share: Fraction = 0.0
     """Share of the targets that such a style writes in its own way."""
     learning_rate_scale: PositiveFloat = 1.0

@@ -104,11 +104,17 @@ class ScaffoldConfig(Table):
     """Hints for problems whose samples are all wrong (Scaf-GRPO)."""
 
     tiers: Annotated[
-        tuple[Literal["knowledge", "planning", "solution"], ...], Field(strict=False)
+        tuple[Literal["trace", "two_stage", "knowledge", "planning", "solution"], ...],
+        Field(strict=False),
     ] = ()
-    """Kinds of hints that are tried, from the weakest on; empty tries none. Hints of no
-    kind, as those of `file` data, are all tried. The right sample under the first that
-    helps replaces one failed sample."""
+    """Kinds of hints that are tried, from the weakest on; empty tries none. The right
+    sample under the first that helps replaces one failed sample. `trace` asks for the
+    values of variables before the answer, `two_stage` does so in two prompts; both are
+    for problems that ask for a value. Hints of the data that bear no tier count as of
+    each of the other three."""
+    source: Literal["data", "reference"] = "data"
+    """Whose hints the tiers `knowledge`, `planning` and `solution` are of: those that a
+    problem brings along, or those that its reference's syntax tree gives."""
     exempt_share: Fraction = 0.15
     """Share of the steps, at the beginning, without hints."""
     after_failures: PositiveInt = 1
@@ -120,7 +126,7 @@ class ScaffoldConfig(Table):
             raise ValueError(
                 f"scaffold.tiers {list(self.tiers)} names a tier twice. Name each once."
             )
-        for name in ("exempt_share", "after_failures"):
+        for name in ("source", "exempt_share", "after_failures"):
             value = getattr(self, name)
             default = type(self).model_fields[name].default
             if not self.tiers and value != default:
@@ -251,6 +257,60 @@ METHODS = (
     Method("temperature stages", lambda config: bool(config.temperature.then)),
     Method("GDPO", lambda config: config.objective.combine == "normalize_then_sum"),
     Method("EGCA", lambda config: config.credit.method == "egca"),
+    Method(
+        "Bi-Level",
+        lambda config: config.credit.method == "bilevel",
+        {
+            "dynamic_sampling": "it drops groups of equal answers, whose steps may "
+            "still differ",
+            "replay of groups": "it takes groups of equal answers for dead, and their "
+            "steps may still differ",
+            "GDPO": "it normalises rewards, and Bi-Level learns from steps alone",
+            "EGCA": "`credit.method` is one of them",
+        },
+    ),
+    Method(
+        "GAR",
+        lambda config: bool(config.redistribution.graders),
+        {
+            "scaffold": "a hinted completion was graded among others than it joins",
+            "replay of samples": "a stored completion was graded among others than "
+            "those it joins",
+            "Bi-Level": "its steps have advantages that no grade of the whole moves",
+        },
+    ),
+    Method(
+        "OAR",
+        lambda config: config.experimental.method == "oar",
+        {
+            "EGCA": "both say which tokens the advantage falls on",
+            "Bi-Level": "both say which tokens the advantage falls on",
+        },
+    ),
+    Method(
+        "SC-GRPO",
+        lambda config: config.experimental.method == "sc_grpo",
+        {
+            "scaffold": "it revives the all-wrong groups that SC-GRPO explores",
+            "dynamic_sampling": "it drops the all-wrong groups that SC-GRPO explores",
+            "replay of groups": "it replaces the all-wrong groups that SC-GRPO "
+            "explores",
+            "EGCA": "both say which tokens the advantage falls on",
+            "Bi-Level": "both say which tokens the advantage falls on",
+            "OAR": "`experimental.method` is one of them",
+        },
+    ),
+    Method(
+        "S-trace",
+        lambda config: config.experimental.method == "s_trace",
+        {
+            "EGCA": "its traces carry a token's advantage to the tokens before it",
+            "Bi-Level": "its traces carry a step's advantage to the steps before it",
+            "OAR": "`experimental.method` is one of them",
+            "SC-GRPO": "`experimental.method` is one of them",
+        },
+    ),
+    Method("distill", lambda config: bool(config.distill.at_steps)),
 )
 """All methods, in the order in which they act."""
 

@@ -46,15 +46,19 @@ class ScheduleConfig(Table):
     """Metric of the log, such as `exact_match`, that a `switch` waits for."""
     reaches: float = 0.0
     """Its value from which on, in a step, the weight is `to` in all steps after."""
+    falling: bool = False
+    """The metric has to come down to that value, and not up to it."""
 
     @model_validator(mode="after")
     def _shape_fits(self) -> "ScheduleConfig":
         used = {
             "constant": (),
             "linear": ("to", "begin", "end"),
-            "switch": ("to", "when", "reaches") if self.when else ("to", "begin"),
+            "switch": (
+                ("to", "when", "reaches", "falling") if self.when else ("to", "begin")
+            ),
         }[self.shape]
-        for name in ("to", "begin", "end", "when", "reaches"):
+        for name in ("to", "begin", "end", "when", "reaches", "falling"):
             value = getattr(self, name)
             if name not in used and value != type(self).model_fields[name].default:
                 raise ValueError(

@@ -148,11 +148,13 @@ class ScorerConfig(Table):
     fenced block, which has to parse; all of it; all that follows `</think>`, which has
     to be there; or what stands between two markers. Thinking is skipped."""
     literal_extraction: Literal[
-        "whole", "after_thinking", "last_line", "last_block", "markers", "boxed"
-    ] = "whole"
+        "whole", "after_thinking", "last_line", "last_value", "last_block", "markers",
+        "boxed",
+    ] = "whole"  # fmt: skip
     """How a literal is found, where that is the answer: the whole text, thinking and
-    white space included; all that follows `</think>`; the last line; the last fenced
-    block; or what stands between two markers, or in LaTeX's box."""
+    white space included; all that follows `</think>`; the last line, also without
+    the name in `NAME: value`; the last fenced block; or what stands between two
+    markers, or in LaTeX's box. Lines that a program prints end with a value anyway."""
     answer_opening: NonEmptyText = "[ANSWER]"
     """For `markers`: text after which the answer begins."""
     answer_closing: str = "[/ANSWER]"

@@ -15,8 +15,9 @@ from jaxgrpo.host.records import Group, Problem, Prompt
 from jaxgrpo.host.regroup import Ask
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.host.temperature import TemperatureStages
-from jaxgrpo.methods import asked_problem
-from jaxgrpo.model_rewards import ModelRewards
+from jaxgrpo.host.training_tail import TrainingTail
+from jaxgrpo.methods import asked_problem, build_curriculum, build_temperature
+from jaxgrpo.model_rewards import ModelRewards, model_rewards
 from jaxgrpo.policy import Policy
 from jaxgrpo.problems.stream import ProblemStream
 from jaxgrpo.sampling import drawn_groups, training_engine
@@ -35,6 +36,8 @@ class Drawing:
     num_available: int
     """Problems of the training split."""
     curriculum: Curriculum
+    tail: TrainingTail
+    """Problems still answered wrong, which come more often (`[distill]`)."""
     temperature: TemperatureStages
     scorer: Scorer
     rewards: ModelRewards
@@ -47,6 +50,20 @@ class Drawing:
     def asked(self) -> Callable[[Problem], Problem]:
         """A problem as training asks it."""
         return asked_problem(self.config)
+
+    def step_prompts(self, number: int) -> tuple[list[Problem], list[Prompt]]:
+        """The problems of a step, those of the tail's share first, with their prompts.
+
+        Args:
+          number: Of problems.
+
+        Raises:
+          ValueError: As for `next_prompts`.
+        """
+        tail = self.tail.take(number)  # their prompts fitted when they were found
+        problems, prompts = self.next_prompts(number - len(tail))
+        of_tail = [self.policy.encode(self.asked(problem)) for problem in tail]
+        return tail + problems, of_tail + prompts
 
     def next_prompts(self, number: int) -> tuple[list[Problem], list[Prompt]]:
         """The next problems whose prompts fit, with their prompts.
@@ -144,12 +161,13 @@ class Drawing:
         Args:
           state: Of the policy that draws.
           step: Steps made before.
-          asks: Problem, prompt variant and draw of each group.
+          asks: Problem, prompt variant with its hint, and draw of each group.
           num_samples: Completions of each.
         """
         limit = self.config.prompt.max_prompt_tokens
         encoded = [
-            self.policy.encode(self.asked(ask.problem), ask.variant) for ask in asks
+            self.policy.encode(self.asked(ask.problem), ask.variant, ask.hint)
+            for ask in asks
         ]
         pairs = [
             (ask, prompt)
@@ -175,3 +193,38 @@ class Drawing:
         self.counters.num_tokens += sum(len(prompt.token_ids) for _, prompt in pairs)
         self.requested.extend(groups)
         return groups
+
+
+def build_drawing(
+    config: Config,
+    policy: Policy,
+    engine: Engine,
+    problems: ProblemStream,
+    source: Sequence[Problem],
+    scorer: Scorer,
+    counters: Counters,
+) -> Drawing:
+    """How a run draws, at its beginning.
+
+    Args:
+      config: Of a `grpo` run.
+      policy: The model.
+      engine: Draws G completions of each prompt.
+      problems: The stream of `source`.
+      source: All training problems.
+      scorer: Judges.
+      counters: Count what is drawn.
+    """
+    return Drawing(
+        config=config,
+        policy=policy,
+        engine=engine,
+        problems=problems,
+        num_available=len(source),
+        curriculum=build_curriculum(config),
+        tail=TrainingTail(source, share=config.distill.tail_share),
+        temperature=build_temperature(config),
+        scorer=scorer,
+        rewards=model_rewards(config, policy),
+        counters=counters,
+    )

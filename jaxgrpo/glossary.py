@@ -22,11 +22,15 @@ GLOSSARY: dict[str, str] = {
     "rewards/{name}/{column}": "Mean of another number that this reward tells of rows "
     "(docs/rewards.md).",
     "frac_reward_zero_std": "Share of groups with all rewards equal (dead groups).",
+    "frac_reward_many_values": "Share of groups with unequal rewards that have "
+    "three different ones or more.",
     "frac_reward_all_zero": "Share of groups in which every judged row is wrong.",
     "frac_reward_all_one": "Share of groups in which every judged row is correct.",
     "frac_reward_mixed": "Share of groups with both correct and wrong rows.",
     "exact_match": "Share of sampled rows judged correct.",
     "error_class/{name}": "Share of rows that the judge put in this class.",
+    "exception/{name}": "Share of rows whose program raised this, of "
+    "`error_class/exception`; exceptions of its own are `other`.",
     "verdict/{status}": "Rows of the step with this verdict.",
     "errored_rollouts": "Rows that could not be scored (infrastructure errors).",
     "abstained_rollouts": "Rows without a summed reward, errored ones included.",
@@ -45,8 +49,9 @@ GLOSSARY: dict[str, str] = {
     "dynamic_sampling/surplus_groups": "Live groups beyond the batch, dropped.",
     "dynamic_sampling/missing_groups": "Groups short of a full batch of live ones.",
     "dynamic_sampling/drop_{cause}": "Dead groups dropped, by cause.",
-    "scaffold/{count}": "Groups all wrong, asked again under hints, revived; the last "
-    "by the hint's tier too.",
+    "scaffold/{count}": "Groups all wrong, asked again under hints, due but without a "
+    "hint, revived; the last by the hint's tier too.",
+    "scaffold/dropped_prompts": "Prompts with a hint that exceed max_prompt_tokens.",
     "scaffold/mean_level": "Mean number of the weakest hint that helped, from 1.",
     "replay/replaced_groups": "Dead groups that stored ones took the place of.",
     "replay/stored_groups": "Groups in the buffer after the step.",
@@ -57,6 +62,23 @@ GLOSSARY: dict[str, str] = {
     "replay/mean_age": "Mean updates that replayed completions are behind the policy.",
     "replay/online_reward": "Mean summed reward of the step's own completions.",
     "truncation_mask/{share}": "Share of completions truncated, repeating, or masked.",
+    "distill/problems": "Training problems that the phase looked at.",
+    "distill/tail_problems": "Those whose greedy answer was wrong before it.",
+    "distill/hit_problems": "Those of them with a right sample that was imitated.",
+    "distill/hits": "Right samples that were imitated.",
+    "distill/right_share/{temperature}": "Share of the samples at it that are right.",
+    "distill/updates": "Supervised updates of the phase.",
+    "distill/updates_skipped": "Those left out because something was not finite.",
+    "distill/loss_first": "Mean loss of the first pass over the hits, nats per token.",
+    "distill/loss_last": "The same of the last pass.",
+    "distill/solved_problems": "Problems answered wrong before the phase, right after.",
+    "distill/new_tail_problems": "Problems looked at that are answered wrong after it.",
+    "distill/{when}/exact_match": "Share of the problems looked at whose greedy answer "
+    "is right, before or after the phase.",
+    "distill/{when}/pass@{k}": "As eval/pass@{k}, on the problems looked at.",
+    "distill/{when}/top1_gap": "pass@k - exact match on them, at the largest k.",
+    "distill/from_tail": "Problems of the step that are taken from the new tail.",
+    "distill/tail_exact_match": "Share of their samples that are right.",
     # Credit by execution.
     "credit/mode/{mode}": "Share of blamed completions in this mode: syntax, "
     "constraint, correct or logic.",
@@ -66,9 +88,39 @@ GLOSSARY: dict[str, str] = {
     "judged.",
     "credit/boundaries": "Mean statements in the traces of the completions that were "
     "traced.",
+    "credit/steps": "Mean number of steps that a completion is to predict.",
+    "credit/step_accuracy": "Share of these steps that are right; the answer is one.",
+    "credit/steps_left_out": "Share of them whose credit is left out.",
+    "credit/steps_missing": "Share of completions that lack a step or have one out of "
+    "its order.",
+    "credit/without_steps": "Share of completions whose problem has no steps, or too "
+    "many, or that were not judged.",
+    "credit/intra_share": "Share of the intra-trajectory part in the size of the "
+    "steps' advantages.",
     "credit/focused_share": "Share of rows whose advantage falls on a span alone.",
     "credit/spared_share": "Share of rows with a span and a positive advantage, which "
     "is uniform.",
+    # Advantage among passing rows, and experimental credit.
+    "redistribution/quality_mean": "Mean quality of the graded passing completions.",
+    "redistribution/graded_groups": "Groups with a failing and two passing "
+    "completions that are graded.",
+    "redistribution/ungraded": "Such groups without grades, because a grader failed.",
+    "redistribution/moved_advantage": "Mean size of what grades moved a row's "
+    "advantage by.",
+    "experimental/oar/uniform_share": "Share of rows without a token to weigh by "
+    "influence, whose credit is uniform.",
+    "experimental/oar/importance_mean": "Mean influence on the answer of the tokens "
+    "weighed by it.",
+    "experimental/oar/credit_max": "Largest credit of a token.",
+    "experimental/sc_grpo/{route}": "Share of groups mixed, explored, plain, or plain "
+    "because a prompt was too_long.",
+    "experimental/sc_grpo/divergence_mean": "Mean divergence of tokens in mixed "
+    "groups from the policy that is shown a right completion.",
+    "experimental/sc_grpo/scale": "Divergence that is weighed by a half.",
+    "experimental/sc_grpo/weight_mean": "Mean weight of tokens in mixed groups.",
+    "experimental/s_trace/entropy_threshold": "Entropy from which on a token is "
+    "traced.",
+    "experimental/s_trace/traced_share": "Share of tokens that are traced.",
     "dropped_prompts": "Prompts left out so far because they exceed max_prompt_tokens.",
     "advantages/mean": "Mean advantage of the rows.",
     "advantages/abs_mean": "Mean size of the advantages.",

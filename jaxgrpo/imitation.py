@@ -124,7 +124,7 @@ class ExampleStream(Iterator[Examples]):
         order = np.random.default_rng((self._seed, self._window)).permutation(
             len(parts)
         )
-        self._batches = [_padded(parts[i], self._batch_size) for i in order]
+        self._batches = [padded_examples(parts[i], self._batch_size) for i in order]
         self._window += 1
 
     def _example(self, problem: Problem) -> tuple[int, np.ndarray]:
@@ -137,8 +137,17 @@ class ExampleStream(Iterator[Examples]):
         return len(prompt_ids), ids.astype(np.int32)
 
 
-def _padded(examples: Sequence[tuple[int, np.ndarray]], num_rows: int) -> Examples:
-    longest = max(len(ids) for _, ids in examples)
+def padded_examples(
+    examples: Sequence[tuple[int, np.ndarray]], num_rows: int, *, longest: int = 0
+) -> Examples:
+    """Rows to imitate, padded on the right; their width is a multiple of WIDTH_STEP.
+
+    Args:
+      examples: Length of the prompt, and the ids of prompt and completion, of each.
+      num_rows: B; rows that are missing have length 0.
+      longest: Tokens that the rows are wide enough for, beyond the examples' own.
+    """
+    longest = max(longest, *(len(ids) for _, ids in examples))
     width = -(-longest // WIDTH_STEP) * WIDTH_STEP
     token_ids_BS = np.zeros((num_rows, width), np.int32)
     prompt_lengths_B = np.zeros((num_rows,), np.int32)

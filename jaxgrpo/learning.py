@@ -11,11 +11,14 @@ import numpy as np
 from jaxgrpo.assembly import Optimizer, update_settings
 from jaxgrpo.batching import is_prompt_major, rows_of_completions, update_arrays
 from jaxgrpo.config import Config
+from jaxgrpo.credit_passes import Compute, credit_pass
 from jaxgrpo.device.mesh import placed_like, replicated_like
+from jaxgrpo.device.model.lora import policy_weights
 from jaxgrpo.device.records import TrainState
 from jaxgrpo.device.sampling.keys import PURPOSE_TRAIN
 from jaxgrpo.device.update import UpdateOutputs, UpdateSettings, update
 from jaxgrpo.engine import Engine
+from jaxgrpo.host.quality import quality_metrics
 from jaxgrpo.host.records import Group
 from jaxgrpo.policy import Policy
 from jaxgrpo.update_shape import update_shape
@@ -31,6 +34,8 @@ class Learning:
     settings: UpdateSettings
     constraints: Any
     """Tables that completions were sampled under; None without any."""
+    credit_pass: Compute
+    """Credit that needs the policy itself (`[experimental]`)."""
 
     def updated(
         self,
@@ -71,9 +76,17 @@ class Learning:
         updates_made = step * o.updates_per_rollout * o.minibatches
         learning_rate = self.optimizer.learning_rate_at(updates_made)
         is_plain = is_prompt_major(batch[1], shape.num_prompts)
+        prompts, rollouts, scored = placed_like(batch, state.params)
+        scored, found = self.credit_pass(
+            policy_weights(state), (prompts, rollouts, scored), groups, temperature
+        )
+        if shape.has_qualities:
+            found |= quality_metrics(groups)
         state, metrics, outputs = update(
             state,
-            *placed_like(batch, state.params),
+            prompts,
+            rollouts,
+            scored,
             jnp.float32(temperature),
             replicated_like(self.constraints, state.params),
             np.array(list(weights.values()), np.float32),
@@ -85,7 +98,7 @@ class Learning:
         metrics, outputs = jax.device_get((metrics, outputs))
         outputs = jax.tree.map(lambda values: values[rows], outputs)
         numbers = {name: float(value) for name, value in metrics.items()}
-        return state, numbers | {"learning_rate": learning_rate}, outputs
+        return state, numbers | found | {"learning_rate": learning_rate}, outputs
 
 
 def build_learning(
@@ -105,4 +118,5 @@ def build_learning(
         optimizer=optimizer,
         settings=update_settings(config, policy),
         constraints=engine.constraints,
+        credit_pass=credit_pass(config, policy),
     )

@@ -90,6 +90,7 @@ def _scaffold(config: Config) -> Regrouper | None:
         exempt_share=table.exempt_share,
         after_failures=table.after_failures,
         tiers=table.tiers,
+        source=table.source,
     )
 
 

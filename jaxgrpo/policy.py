@@ -60,9 +60,9 @@ class Policy:
         """What its prompts are like against expectation, a line each."""
         return prompt_notes(self.tokenizer, self.style)
 
-    def encode(self, problem: Problem, variant: str = "") -> Prompt:
+    def encode(self, problem: Problem, variant: str = "", hint: str = "") -> Prompt:
         """The problem's prompt; plain, or a variant of it with a hint."""
-        return encode_prompt(self.tokenizer, problem, self.style, variant)
+        return encode_prompt(self.tokenizer, problem, self.style, variant, hint)
 
     def decode(self, token_ids: "np.ndarray") -> tuple[str, "np.ndarray"]:
         """A completion's text and each token's characters in it."""

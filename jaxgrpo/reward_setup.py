@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 from jaxgrpo.config import Config, RewardConfig
 from jaxgrpo.glossary import GLOSSARY, definition, is_timing
+from jaxgrpo.host.judge import ERROR_CLASSES
+from jaxgrpo.host.judge.literal import LITERAL_CLASSES
 from jaxgrpo.host.rewards import RewardSpec
 from jaxgrpo.host.rewards.gate import Gate
 from jaxgrpo.host.rewards.schedule import RewardWeights
@@ -56,6 +58,14 @@ def _check_metric(config: Config, metric: str, field: str) -> None:
         raise ValueError(
             f"{field} {metric!r} is not measured while evaluation.every_steps is 0. "
             "Set it."
+        )
+    classes = [*LITERAL_CLASSES, *ERROR_CLASSES]
+    if table == "error_class" and rest not in classes:
+        near = difflib.get_close_matches(rest, classes, n=1)
+        raise ValueError(
+            f"{field} {metric!r} is of no class that the judge gives. "
+            f"{f'Did you mean {near[0]!r}' if near else 'Take one of docs/scoring.md'}"
+            f"{'?' if near else '.'}"
         )
     if table == "rewards" and rest.partition("/")[0] not in config.rewards:
         raise ValueError(

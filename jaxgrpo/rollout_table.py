@@ -20,6 +20,8 @@ from jaxgrpo.host.records import Completion, Group, Prompt, Score
 
 SCHEMA_VERSION = 1
 FOLDER_NAME = "rollouts"
+HARVEST_FOLDER = "harvest"
+"""Parts of the same form: what the phases of [distill] imitated."""
 
 _PART_NAME = re.compile(r"step_(\d{6,})\.parquet")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -48,6 +50,7 @@ _AFTER_REWARDS = {
     "reward": pa.float64(),
     "advantage": pa.float64(),
     "credit": _FLOATS,
+    "token_advantages": _FLOATS,
     "verdict": _TEXT,
     "error_class": _TEXT,
     "finish_reason": _TEXT,
@@ -67,6 +70,7 @@ def write_rollouts(
     trainer_logprobs: Sequence[np.ndarray] | np.ndarray,
     entropies: Sequence[np.ndarray] | np.ndarray,
     credit: Sequence[np.ndarray] | np.ndarray | None = None,
+    token_advantages: Sequence[np.ndarray] | np.ndarray | None = None,
     left_out: Sequence[Group] = (),
     left_out_total: Sequence[float] | np.ndarray = (),
 ) -> Path:
@@ -81,6 +85,8 @@ def write_rollouts(
       trainer_logprobs: Nats, per row one per token; what follows is ignored.
       entropies: Nats, likewise.
       credit: Share of the advantage per token, likewise; None is uniform.
+      token_advantages: Advantage per token, likewise, where steps have advantages of
+        their own; None where they have not.
       left_out: Scored groups of the step that nothing was learnt from. Their rows
         follow, with null for what learning would have told.
       left_out_total: Weighted sum of rewards of their rows.
@@ -96,6 +102,7 @@ def write_rollouts(
         trainer_logprobs=trainer_logprobs,
         entropies=entropies,
         credit=credit,
+        token_advantages=token_advantages,
     )
     others = rollout_rows(
         step, left_out, rewards_total=left_out_total, first_group_id=len(groups)
@@ -116,6 +123,7 @@ def rollout_rows(
     trainer_logprobs: Sequence[np.ndarray] | np.ndarray | None = None,
     entropies: Sequence[np.ndarray] | np.ndarray | None = None,
     credit: Sequence[np.ndarray] | np.ndarray | None = None,
+    token_advantages: Sequence[np.ndarray] | np.ndarray | None = None,
     first_group_id: int = 0,
 ) -> pa.Table:
     """Returns scored groups as rows of the table; arguments as for `write_rollouts`.
@@ -140,6 +148,7 @@ def rollout_rows(
         "trainer_logprobs": trainer_logprobs,
         "entropies": entropies,
         "credit": credit,
+        "token_advantages": token_advantages,
     }
     for name, values in of_tokens.items():
         columns[name] = absent if values is None else _cut(values, completions)
@@ -151,6 +160,22 @@ def rollout_rows(
     return pa.table(
         {name: columns.get(name, []) for name in schema.names}, schema=schema
     )
+
+
+def write_harvest(run_folder: Path, step: int, groups: Sequence[Group]) -> Path:
+    """Writes what a phase of imitation learns from; an older part is replaced.
+
+    Args:
+      run_folder: Folder of the run.
+      step: Steps made before.
+      groups: Scored groups of right completions.
+
+    Returns:
+      Path of the part.
+    """
+    path = run_folder / HARVEST_FOLDER / f"step_{step:06d}.parquet"
+    write_part(rollout_rows(step, groups), path)
+    return path
 
 
 def write_part(table: pa.Table, path: Path) -> None:
@@ -168,11 +193,12 @@ def write_part(table: pa.Table, path: Path) -> None:
 
 def drop_after(run_folder: Path, step: int) -> None:
     """Removes the parts of later steps, and what an interrupted write left."""
-    for part_step, path in _parts(run_folder):
-        if part_step > step:
+    for folder in (run_folder / FOLDER_NAME, run_folder / HARVEST_FOLDER):
+        for part_step, path in _parts(folder):
+            if part_step > step:
+                path.unlink()
+        for path in folder.glob(".step_*.tmp"):
             path.unlink()
-    for path in (run_folder / FOLDER_NAME).glob(".step_*.tmp"):
-        path.unlink()
 
 
 def read_rollouts(run_folder: Path, steps: Iterable[int] | None = None) -> pa.Table:
@@ -188,7 +214,7 @@ def read_rollouts(run_folder: Path, steps: Iterable[int] | None = None) -> pa.Ta
     Raises:
       ValueError: A step has no part, or another version wrote it.
     """
-    parts = dict(_parts(run_folder))
+    parts = dict(_parts(run_folder / FOLDER_NAME))
     wanted = sorted(parts) if steps is None else sorted(set(steps))
     absent = [step for step in wanted if step not in parts]
     if absent:
@@ -324,8 +350,7 @@ def _schema(reward_names: Iterable[str]) -> pa.Schema:
     return pa.schema(list(fields.items()), metadata=metadata)
 
 
-def _parts(run_folder: Path) -> list[tuple[int, Path]]:
-    folder = run_folder / FOLDER_NAME
+def _parts(folder: Path) -> list[tuple[int, Path]]:
     if not folder.exists():
         return []
     named = [(_PART_NAME.fullmatch(path.name), path) for path in folder.iterdir()]

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from jaxgrpo.config import Config, ScorerConfig
-from jaxgrpo.config_credit import blame_settings
+from jaxgrpo.config_credit import blame_settings, step_settings
+from jaxgrpo.config_redistribution import quality_settings
 from jaxgrpo.host.credit.settings import BlameSettings
+from jaxgrpo.host.credit.steps import StepSettings
 from jaxgrpo.host.judge.passages import Markers
 from jaxgrpo.host.messages import SandboxSettings
+from jaxgrpo.host.quality import QualitySettings
 from jaxgrpo.host.rewards import RewardSpec
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.reward_setup import reward_specs
@@ -17,6 +20,8 @@ def build_scorer(
     rewards: Sequence[str | RewardSpec],
     *,
     blame: BlameSettings | None = None,
+    steps: StepSettings | None = None,
+    quality: QualitySettings | None = None,
     num_steps: int = 0,
 ) -> Scorer:
     """The scorer. Build it before jax is first used.
@@ -25,6 +30,8 @@ def build_scorer(
       s: How it judges.
       rewards: As for `Scorer`.
       blame: Likewise.
+      steps: Likewise.
+      quality: Likewise.
       num_steps: Of the run; 0 where there is none.
     """
     box = s.sandbox
@@ -32,6 +39,8 @@ def build_scorer(
         num_workers=s.num_workers,
         rewards=rewards,
         blame=blame,
+        steps=steps,
+        quality=quality,
         num_steps=num_steps,
         deadline_s=s.deadline_s,
         extraction=s.extraction,
@@ -57,5 +66,7 @@ def training_scorer(config: Config) -> Scorer:
         config.scorer,
         reward_specs(config.rewards),
         blame=blame_settings(config),
+        steps=step_settings(config),
+        quality=quality_settings(config),
         num_steps=config.run.num_steps,
     )

@@ -1,11 +1,13 @@
 """The numbers of one step that groups and scores tell, under the field's names."""
 
+import builtins
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from jaxgrpo.host.judge.error_classes import EXCEPTION
 from jaxgrpo.host.records import Group, Prompt, Score
 from jaxgrpo.host.regroup.liveness import group_totals, total_reward
 from jaxgrpo.host.rewards.histogram import Histogram, histogram_of
@@ -105,6 +107,7 @@ def group_metrics(
     for name in sorted({score.error_class for score in judged}):
         share = np.mean([score.error_class == name for score in scores])
         metrics[f"error_class/{name}"] = float(share)
+    metrics |= exception_metrics(scores)
     statuses = [s.verdict.status for s in scores if s.verdict is not None]
     for status in sorted(set(statuses)):
         metrics[f"verdict/{status}"] = float(statuses.count(status))
@@ -113,6 +116,32 @@ def group_metrics(
     infra = [s.verdict is not None and s.verdict.status == "INFRA" for s in scores]
     metrics["errored_rollouts"] = float(np.sum(infra))
     return metrics
+
+
+def exception_metrics(scores: Sequence[Score]) -> dict[str, float]:
+    """Shares of rows of the class `exception`, by what their programs raised.
+
+    Programs may raise what they please: exceptions that Python does not have by itself
+    are counted together, as `other`.
+
+    Args:
+      scores: Of a step.
+    """
+    raised = [name for score in scores if (name := _raised(score))]
+    return {
+        f"exception/{name}": raised.count(name) / len(scores)
+        for name in sorted(set(raised))
+    }
+
+
+def _raised(score: Score) -> str:
+    if score.verdict is None or score.error_class != EXCEPTION:
+        return ""
+    raised = [result.exception for result in score.verdict.results if result.exception]
+    name = raised[0].type_name if raised else "other"
+    known = getattr(builtins, name, None)
+    is_builtin = isinstance(known, type) and issubclass(known, BaseException)
+    return name if is_builtin else "other"
 
 
 def reward_metrics(
@@ -193,9 +222,10 @@ def reward_histograms(
 def dead_group_metrics(
     groups: Sequence[Group], weights: Mapping[str, float]
 ) -> dict[str, float]:
-    """Shares of groups that cannot teach.
+    """Shares of groups that cannot teach, and of those that have much to tell apart.
 
-    `frac_reward_zero_std` is of the groups whose weighted rewards are all equal. All
+    `frac_reward_zero_std` is of the groups whose weighted rewards are all equal;
+    of the others `frac_reward_many_values` have three different ones or more. All
     wrong, mixed and all correct come from raw verdicts, so that no reward, weight or
     scaling moves them; rows without a verdict are left out, and groups without any.
     """
@@ -205,10 +235,12 @@ def dead_group_metrics(
         for group in groups
     ]
     verdicts = [flags for flags in judged if flags]
+    live = [k for k in kept if k.size and np.ptp(k)]
     return {
         "frac_reward_zero_std": _share(
             [float(np.ptp(k)) == 0.0 for k in kept if k.size]
         ),
+        "frac_reward_many_values": _share([len(np.unique(k)) >= 3 for k in live]),
         "frac_reward_all_zero": _share([not any(flags) for flags in verdicts]),
         "frac_reward_mixed": _share([any(f) and not all(f) for f in verdicts]),
         "frac_reward_all_one": _share([all(flags) for flags in verdicts]),

@@ -35,12 +35,14 @@ from jaxgrpo.config_guard import guard_limits, guard_warnings
 from jaxgrpo.console import Console
 from jaxgrpo.device.model.lora import policy_weights, without_base
 from jaxgrpo.device.records import TrainState
-from jaxgrpo.drawing import Drawing
+from jaxgrpo.distilling import Distilling
+from jaxgrpo.drawing import Drawing, build_drawing
 from jaxgrpo.evaluate import submit_each
 from jaxgrpo.evaluation.outcomes import Evaluation
 from jaxgrpo.held_out import HeldOut
 from jaxgrpo.host.collapse_guard import CollapseGuard
 from jaxgrpo.host.credit.blame_metrics import blame_metrics, blame_warnings
+from jaxgrpo.host.credit.step_metrics import step_metrics
 from jaxgrpo.host.diversity import NGRAM, diversity_metrics
 from jaxgrpo.host.regroup import (
     Regrouper,
@@ -54,9 +56,8 @@ from jaxgrpo.host.rewards.schedule import RewardWeights
 from jaxgrpo.host.scorer import Scorer
 from jaxgrpo.learning import Learning, build_learning
 from jaxgrpo.memory_metrics import memory_metrics
-from jaxgrpo.methods import build_curriculum, build_regroupers, build_temperature
+from jaxgrpo.methods import build_regroupers
 from jaxgrpo.metrics_log import MetricLog, evaluation_metrics
-from jaxgrpo.model_rewards import model_rewards
 from jaxgrpo.policy import (
     Policy,
     check_lengths,
@@ -105,6 +106,7 @@ class _Run:
     config: Config
     policy: Policy
     drawing: Drawing
+    distilling: Distilling
     learning: Learning
     weights: RewardWeights
     """Factor of each reward in a step."""
@@ -130,7 +132,7 @@ def train_grpo(config: Config, folder: Path) -> None:
     weights = reward_weights(config)
     with (
         RunFolder(folder) as run_folder,
-        Console(config.log.console, config.run.num_steps) as console,
+        Console(config.log.console, config.num_steps) as console,
     ):
         run_folder.adopt_config(config.model_dump(mode="json"))
         if run_folder.is_finished:
@@ -188,21 +190,14 @@ def _train_in(
         ProblemStream(source, batch_size=1, seed=config.run.seed) as problems,
         CompileWatch(expected=expected_programs(engine)) as compile_watch,
     ):
+        drawing = build_drawing(
+            config, policy, engine, problems, source, scorer, counters
+        )
         run = _Run(
             config=config,
             policy=policy,
-            drawing=Drawing(
-                config=config,
-                policy=policy,
-                engine=engine,
-                problems=problems,
-                num_available=len(source),
-                curriculum=build_curriculum(config),
-                temperature=build_temperature(config),
-                scorer=scorer,
-                rewards=model_rewards(config, policy),
-                counters=counters,
-            ),
+            drawing=drawing,
+            distilling=Distilling(drawing, run_folder.path, console),
             learning=build_learning(config, policy, optimizer, engine),
             weights=weights,
             folder=run_folder,
@@ -238,10 +233,16 @@ def _run_steps(run: _Run, state: TrainState, *, first_step: int) -> None:
     if number and not first_step:
         problems = run.held_out.validation[:number]
         run.console.note(calibrate(run.drawing, policy_weights(state), problems))
-    made, num_steps = first_step, config.run.num_steps
+    made, num_steps = first_step, config.num_steps
+    if not made:
+        state, metrics = run.distilling.phase(state, made)
+        if metrics:
+            run.log.write(made, metrics)
     while made < num_steps and not run.guard.reason:
         state, metrics, histograms = _step(run, state, made)
         made += 1
+        state, of_phase = run.distilling.phase(state, made)
+        metrics |= of_phase
         every = config.evaluation.every_steps
         if every and made % every == 0 and made < num_steps:
             clock = Stopwatch()
@@ -281,7 +282,7 @@ def _step(
     clock, weights = Stopwatch(), run.weights.at(step)
     run.compile_watch.skip()  # evaluations have shapes of their own
     number = run.config.sampling.problems_per_step
-    problems, prompts = run.drawing.next_prompts(number)
+    problems, prompts = run.drawing.step_prompts(number)
     clock.lap("prompt")
     drawn = run.drawing.groups(state, step, problems, prompts)
     # Scored while others are drawn.
@@ -310,6 +311,7 @@ def _step(
         trainer_logprobs=np.asarray(outputs.logprobs_BT),
         entropies=np.asarray(outputs.entropies_BT),
         credit=jax.device_get(outputs.credit_BT),
+        token_advantages=jax.device_get(outputs.token_advantages_BT),
         left_out=others,
         left_out_total=total_rewards(others, weights),
     )
@@ -319,10 +321,10 @@ def _step(
     metrics |= run.counters.add(prompts, scored)
     metrics |= run.scorer.metrics() | run.compile_watch.take()
     metrics |= regroup_metrics(run.regroupers) | run.drawing.temperature.metrics()
-    metrics |= diversity_metrics(scored) | blame_metrics(scored)
+    metrics |= diversity_metrics(scored) | blame_metrics(scored) | step_metrics(scored)
     run.drawing.temperature.observe(metrics[f"diversity/distinct_{NGRAM}"])
     run.drawing.curriculum.observe(scored)
-    metrics |= run.drawing.curriculum.metrics()
+    metrics |= run.drawing.curriculum.metrics() | run.drawing.tail.metrics(scored)
     metrics["dropped_groups"] = len(others)
     metrics["sampling/max_new_tokens"] = run.config.sampling.budget_at(step)
     warnings = warnings_of(metrics, gap_limit=run.config.log.sampler_gap_warning)
@@ -393,6 +395,7 @@ def _loop_state(run: _Run, state: TrainState) -> dict[str, Any]:
         "reward_weights": run.weights.state_dict(),
         "problems": run.drawing.problems.state_dict(),
         "curriculum": run.drawing.curriculum.state_dict(),
+        "training_tail": run.drawing.tail.state_dict(),
         "temperature": run.drawing.temperature.state_dict(),
         "counters": vars(run.counters),
         "held_out": run.held_out.state_dict(),
@@ -408,6 +411,7 @@ def _restore_loop(run: _Run, loop: dict[str, Any]) -> None:
     run.weights.load_state_dict(loop["reward_weights"])
     run.drawing.problems.load_state_dict(loop["problems"])
     run.drawing.curriculum.load_state_dict(loop["curriculum"])
+    run.drawing.tail.load_state_dict(loop["training_tail"])
     run.drawing.temperature.load_state_dict(loop["temperature"])
     vars(run.counters).update(loop["counters"])
     run.held_out.load_state_dict(loop["held_out"])

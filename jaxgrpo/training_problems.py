@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jaxgrpo.assembly import problems_of
 from jaxgrpo.config import Config
+from jaxgrpo.config_scaffold import check_hints
 from jaxgrpo.console import Console
 from jaxgrpo.host.records import Problem
 from jaxgrpo.problems.pass_rates import read_pass_rates
@@ -30,7 +31,8 @@ def training_problems(
     Raises:
       ValueError: There are fewer problems than are drawn at a time; or the file of
         pass rates is missing, malformed, of other problems or not the one that the
-        run began with, or too few problems are kept.
+        run began with, or too few problems are kept; or no problem has a hint of a
+        tier that is to be tried.
     """
     data, report = config.data, console.counter("preparing problems")
     problems = problems_of(data, data.split, report=report)
@@ -40,8 +42,23 @@ def training_problems(
             f"{field} {num_needed} is more than the {len(problems)} problems that the "
             f"split {data.split!r} of {data.dataset} has. Lower {field}."
         )
-    if not data.difficulty:
-        return problems
+    if data.difficulty:
+        problems = _kept(config, problems, num_needed, folder, console)
+    scaffold = config.scaffold
+    where = f"the split {data.split!r} of {data.dataset}"
+    check_hints(problems, scaffold.tiers, scaffold.source, where)
+    return problems
+
+
+def _kept(
+    config: Config,
+    problems: Sequence[Problem],
+    num_needed: int,
+    folder: Path,
+    console: Console,
+) -> Sequence[Problem]:
+    """Those that `data.difficulty` keeps."""
+    data = config.data
     path = Path(data.difficulty).expanduser()
     rates, provenance = read_pass_rates(path)
     rules = KeepRules(

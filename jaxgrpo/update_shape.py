@@ -7,6 +7,7 @@ decides, and what is missing from it is padded.
 from typing import NamedTuple
 
 from jaxgrpo.config import Config
+from jaxgrpo.host.credit.steps import MAX_STEPS
 
 
 class UpdateShape(NamedTuple):
@@ -45,4 +46,6 @@ def update_shape(config: Config) -> UpdateShape:
         has_stored_rows=replay.method != "none",
         has_factors=replay.factor != 1.0 or config.truncation_mask.probability > 0,
         has_focus=config.credit.method == "egca",
+        has_qualities=bool(config.redistribution.graders),
+        num_steps=MAX_STEPS if config.credit.method == "bilevel" else 0,
     )

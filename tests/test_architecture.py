@@ -45,6 +45,7 @@ device.mesh
 device.sampling
 device.sampling.constraint
 device.head
+device.divergence
 device.objective
 device.objective.choices
 device.objective.advantages
@@ -74,6 +75,8 @@ device.update_batch
 device.update_metrics
 device.token_advantages
 device.intrinsic
+device.influence
+device.self_conditioning
 device.update
 """
 
@@ -81,6 +84,7 @@ HOST_ORDER = """
 host
 host.trace_records
 host.records
+host.prompt_variants
 host.user_message
 host.prompts
 host.decoding
@@ -212,6 +216,16 @@ host.credit.blame
 host.credit.told_constraints
 host.credit.group_blame
 host.credit.blame_metrics
+host.credit.steps
+host.credit.step_metrics
+host.hints.layout
+host.hints.words
+host.hints.planning
+host.hints.knowledge
+host.hints.solution
+host.hints.literals
+host.hints.own_trace
+host.hints
 host.regroup
 host.regroup.liveness
 host.regroup.stored
@@ -221,8 +235,12 @@ host.regroup.dynamic_sampling
 host.regroup.scaffold
 host.regroup.truncation_mask
 host.diversity
+host.harvest
+host.training_tail
 host.temperature
 host.curriculum
+host.quality
+host.references
 host.messages
 host.channel
 host.functions.child
@@ -250,6 +268,10 @@ config_learning
 config_methods
 config_guard
 config_credit
+config_redistribution
+config_experimental
+config_scaffold
+config_distill
 config
 config_toml
 config_fields
@@ -327,6 +349,13 @@ problems.mini_programs.targets
 problems.mini_programs.tokenizer
 problems.mini_programs.builder
 problems.mini_programs.loading
+problems.step_prediction
+problems.step_prediction.anchors
+problems.step_prediction.driver
+problems.step_prediction.worker
+problems.step_prediction.builder
+problems.step_prediction.loading
+problems.step_prediction.targets
 problems.targets
 convert
 problems.formats.fields
@@ -359,6 +388,7 @@ problems.trace_prediction.loading
 problems.formats.cruxeval
 problems.formats.cruxeval_input
 problems.formats.cruxeval_trace
+problems.formats.cruxeval_steps
 problems.store
 problems.store.caps
 problems.store.splits
@@ -403,11 +433,13 @@ preferences.harvest
 reward_model
 evaluate
 held_out
+credit_passes
 learning
 model_rewards
 methods
 drawing
 calibration
+distilling
 conclusion
 supervise
 source
@@ -441,6 +473,7 @@ plan.show
 cli_errors
 cli_score
 cli_reward
+cli_distill
 cli_data
 cli
 """
@@ -449,8 +482,10 @@ KNOW_BOTH_MACHINES = {
     "assembly",
     "batching",
     "calibration",
+    "credit_passes",
     "model_rewards",
     "difficulty",
+    "distilling",
     "drawing",
     "engine",
     "evaluate",

@@ -173,6 +173,10 @@ def test_rewards_made_in_python_get_their_kind():
             "end 4 has no effect",
         ),
         (
+            'rewards.exact.schedule={shape="switch",begin=3,falling=true}',
+            "falling True has no effect with shape 'switch'. Remove it",
+        ),
+        (
             'rewards.exact.schedule={shape="switch",begin=3,when="loss"}',
             "begin 3 has no effect",
         ),

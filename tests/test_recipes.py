@@ -19,7 +19,13 @@ from jaxgrpo.config import Config
 from jaxgrpo.config_loading import load_config, shipped_configs
 from jaxgrpo.device.model.presets import PRESETS
 from jaxgrpo.metrics_log import read_metrics
-from tests.problems.formats.published import CODECONTESTS, CRUXEVAL, KODCODE, MBPP
+from tests.problems.formats.published import (
+    CODECONTESTS,
+    CRUXEVAL,
+    KODCODE,
+    MBPP,
+    MBPP_PLUS,
+)
 
 REPOSITORY = Path(__file__).parents[1]
 PATIENCE_S = 900.0
@@ -100,13 +106,52 @@ class Recipe:
     """What has to be smaller besides what all have in common."""
     metrics: tuple[str, ...] = ()
     """What its method writes in every step."""
+    publisher: str = "Qwen"
+    """Of its checkpoint."""
+
+
+RUFF_STUDY = (
+    "exact_match",
+    "completions/mean_length",
+    "error_class/no_code_block",
+    "rewards/tests/mean",
+    *(
+        f"rewards/ruff/{name}"
+        for name in (
+            "mean", "empty", "unparsable", "violations", "fatal", "serious", "light"
+        )
+    ),
+)  # fmt: skip
+"""What its authors look at, as far as programs do not have to be found for it."""
 
 
 RECIPES = {
     "mbpp_qwen3_0.6b_ruff": Recipe(
         preset="qwen3-0.6b",
         write=mbpp,
-        metrics=("rewards/tests/mean", "rewards/ruff/unparsable"),
+        metrics=RUFF_STUDY,
+    ),
+    "mbpp_llama3.2_1b_ruff": Recipe(
+        preset="llama-3.2-1b",
+        publisher="meta-llama",
+        write=mbpp,
+        overrides=("objective.preset=gspo", "objective.minibatches=4"),
+        metrics=RUFF_STUDY,
+    ),
+    "passrate_qwen3_4b": Recipe(
+        preset="qwen3-4b",
+        write=deepcoder,
+        overrides=(
+            "rewards.dense.kind=tests",
+            "rewards.dense.mode=pass_rate",
+            "rewards.dense.schedule.shape=switch",
+            "rewards.dense.schedule.begin=1",
+            "rewards.tests.weight=0",
+            "rewards.tests.schedule.shape=switch",
+            "rewards.tests.schedule.begin=1",
+            "rewards.tests.schedule.to=1",
+        ),
+        metrics=("rewards/dense/mean", "frac_reward_many_values"),
     ),
     "cruxeval_qwen3_4b": Recipe(
         preset="qwen3-4b",
@@ -169,17 +214,33 @@ RECIPES = {
     ),
 }
 METHODS = {
+    "methods/bilevel": ("credit/step_accuracy", "credit/intra_share"),
     "methods/constrained_ladder": (
         "rewards/ladder/mean",
         "error_class/exact",
     ),
     "methods/curriculum": ("curriculum/open_levels", "curriculum/success/trivial"),
+    "methods/distill": ("distill/from_tail", "distill/tail_exact_match"),
     "methods/dynamic_sampling": ("dynamic_sampling/drop_all_wrong",),
     "methods/egca": ("credit/focused_share", "credit/mode/logic"),
+    "methods/gated_shaping": ("rewards/protocol/mean", "rewards/dense/weight"),
     "methods/gdpo": ("rewards/format/mean", "rewards/similarity/mean"),
+    "methods/oar": ("experimental/oar/importance_mean",),
+    "methods/pass_rate": ("frac_reward_many_values", "rewards/tests/mean"),
+    "methods/redistribution": (
+        "redistribution/graded_groups",
+        "redistribution/moved_advantage",
+    ),
     "methods/replay_of_groups": ("replay/replaced_groups", "replay/stored_groups"),
     "methods/replay_of_samples": ("replay/replayed_samples",),
     "methods/rlif": ("rewards/self_certainty/mean", "entropy"),
+    "methods/tests_and_ruff": (
+        "rewards/ruff/serious",
+        "rewards/ruff/empty",
+        "error_class/wrong_answer",
+    ),
+    "methods/s_trace": ("experimental/s_trace/traced_share", "ratio/max"),
+    "methods/sc_grpo": ("experimental/sc_grpo/mixed", "experimental/sc_grpo/scale"),
     "methods/scaffold": ("scaffold/all_wrong_groups", "scaffold/revived_groups"),
     "methods/temperature_stages": ("sampling/temperature", "diversity/distinct_4"),
     "methods/truncation_mask": ("truncation_mask/masked_share",),
@@ -226,6 +287,7 @@ TINY = (
     "log.wandb=disabled",
     "log.console=plain",
 )
+SIZE = re.compile(r"_[\d.]+b(_|$)")
 OVERRIDE = re.compile(r"([a-z_0-9]+(?:\.[a-z_0-9]+)*=)(?:'([^']*)'|([^\s'`]*))")
 
 
@@ -248,7 +310,7 @@ def named_overrides(header: str) -> list[list[str]]:
 
 
 def test_every_recipe_is_here():
-    named_by_size = {name for name in shipped_configs() if "_qwen3_" in name}
+    named_by_size = {name for name in shipped_configs() if SIZE.search(name)}
     assert named_by_size == RECIPES.keys()
     in_folder = {name for name in shipped_configs() if name.startswith("methods/")}
     assert in_folder == METHODS.keys()
@@ -276,7 +338,10 @@ def test_recipe_of_a_real_size_names_its_model_and_its_plan(name: str):
     preset = RECIPES[name].preset
     assert preset in PRESETS
     header = " ".join(header_of(name).split())
-    assert f"Qwen/{load_config(shipped_configs()[name]).model.checkpoint}," in header
+    checkpoint = load_config(shipped_configs()[name]).model.checkpoint
+    assert (
+        f"{RECIPES[name].publisher}/{checkpoint}, in the folder {checkpoint}" in header
+    )
     assert f"jaxgrpo plan {name} --topology " in header
     assert f"model.checkpoint= model.preset={preset} model.tokenizer=" in header
 
@@ -331,6 +396,9 @@ def check_method(name: str, config: Config, lines: list[dict[str, float]]) -> No
     if name == "deepcoder_qwen3_1.7b_microcoder":
         budgets = [line["sampling/max_new_tokens"] for line in lines]
         assert budgets == [8, config.sampling.max_new_tokens]
+    if name == "passrate_qwen3_4b":
+        assert [line["rewards/dense/weight"] for line in lines] == [1.0, 0.0]
+        assert [line["rewards/tests/weight"] for line in lines] == [0.0, 1.0]
     if name == "repo_qwen3_1.7b":
         replayed = [line["replay/replayed_samples"] for line in lines]
         assert replayed == [0, 4 * config.replay.num_replays]
@@ -347,12 +415,43 @@ def check_method(name: str, config: Config, lines: list[dict[str, float]]) -> No
 def test_method_makes_two_steps_from_the_shipped_base(
     name: str, environment: dict[str, str], tmp_path: Path, session_cache: Path
 ):
-    data = f"data.cache_dir={session_cache}"
-    jaxgrpo(tmp_path, environment, "train", name, "--run", "run", *SHORT, data)
-    lines = read_metrics(tmp_path / "run")
+    changes = [*SHORT, f"data.cache_dir={session_cache}"]
+    if name == "methods/distill":
+        changes.append("distill.num_problems=16")
+    if name == "methods/bilevel":  # its own base is made by a run before
+        changes.append("model.checkpoint=builtin:output_prediction_base")
+    if name == "methods/gated_shaping":  # in two steps from one end to the other
+        for schedule in ("rewards.dense.schedule", "rewards.exact.schedule"):
+            changes += [f"{schedule}.begin=0", f"{schedule}.end=1"]
+    jaxgrpo(tmp_path, environment, "train", name, "--run", "run", *changes)
+    # A phase of distillation before the first step has a line of its own.
+    lines = [line for line in read_metrics(tmp_path / "run") if line["step"]]
     assert [line["step"] for line in lines] == [1, 2]
     for line in lines:
         assert set(METHODS[name]) <= line.keys()
         assert math.isfinite(line["loss"]) and line["update_skipped"] == 0.0
         if "constrained" in name:
             assert "error_class/not_one_literal" not in line
+    if name == "methods/gated_shaping":
+        assert [line["rewards/dense/weight"] for line in lines] == [1.0, 0.0]
+        assert [line["rewards/exact/weight"] for line in lines] == [0.0, 1.0]
+
+
+@pytest.mark.slow
+def test_ruff_study_is_checked_on_hidden_tests_that_were_not_trained_on(
+    environment: dict[str, str], tmp_path: Path, session_cache: Path
+):
+    mbpp(tmp_path)
+    rows = [MBPP_PLUS, MBPP_PLUS | {"task_id": "Mbpp/601"}]
+    write_lines(tmp_path / "MbppPlus.jsonl", rows)
+    cache = f"data.cache_dir={session_cache}"
+    jaxgrpo(
+        tmp_path, environment, "train", "mbpp_qwen3_0.6b_ruff", "--run", "run", *TINY,
+        cache, f"data.path={tmp_path / 'mbpp.jsonl'}", "run.num_steps=1",
+    )  # fmt: skip
+    jaxgrpo(
+        tmp_path, environment, "evaluate", "run", "--out", "result.json", cache,
+        "data.dataset=mbpp_plus", f"data.path={tmp_path / 'MbppPlus.jsonl'}",
+        "data.where.task_number=.. 510", "evaluation.num_problems=0",
+    )  # fmt: skip
+    assert '"num_problems": 1' in (tmp_path / "result.json").read_text()

@@ -38,6 +38,10 @@ def test_weight_may_wait_for_any_metric_of_the_run(when: str):
         ("timing_s/step", "depends on the machine"),
         ("eval/exact_match", "is not measured while evaluation.every_steps is 0"),
         ("rewards/other/mean", "is of no reward of the run. There are: dense, exact."),
+        (
+            "error_class/passd",
+            "of no class that the judge gives. Did you mean 'passed'?",
+        ),
     ],
 )
 def test_metric_that_will_not_come_is_refused(when: str, message: str):

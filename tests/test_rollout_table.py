@@ -23,8 +23,8 @@ COLUMNS = [
     "step", "policy_step", "problem_id", "prompt_id", "prompt_variant", "group_id",
     "sample", "tags", "prompt", "completion", "token_ids", "offsets",
     "sampler_logprobs", "trainer_logprobs", "entropies", "reward/exact",
-    "reward/format", "reward", "advantage", "credit", "verdict", "error_class",
-    "finish_reason", "spans", "timings", "extra",
+    "reward/format", "reward", "advantage", "credit", "token_advantages", "verdict",
+    "error_class", "finish_reason", "spans", "timings", "extra",
 ]  # fmt: skip
 
 
@@ -127,6 +127,7 @@ def test_a_row_comes_back(tmp_path):
         "reward": 1.0,
         "advantage": 1.0,
         "credit": None,
+        "token_advantages": None,
         "verdict": "WA",
         "error_class": "wrong_value",
         "finish_reason": "eos",
@@ -175,6 +176,16 @@ def test_the_file_names_its_schema_version(tmp_path):
     path = write(tmp_path, 123, [make_group()])
     assert path == tmp_path / "rollouts" / "step_000123.parquet"
     assert pq.read_schema(path).metadata[b"schema_version"] == b"1"
+
+
+def test_advantages_of_tokens_are_kept_where_steps_have_them(tmp_path):
+    advantages = np.linspace(-1.0, 1.0, 32, dtype=np.float32).reshape(2, 16)
+    write(tmp_path, 1, [make_group()], token_advantages=advantages)
+    found = read_rollouts(tmp_path).column("token_advantages").to_pylist()
+    assert [np.float32(row).tolist() for row in found] == [
+        advantages[0, :3].tolist(),
+        advantages[1, :2].tolist(),
+    ]
 
 
 def test_the_names_of_folders_are_not_columns(tmp_path):

@@ -22,11 +22,13 @@ from jaxgrpo.glossary import definition
 from jaxgrpo.host.judge import infra_verdict
 from jaxgrpo.host.records import (
     Completion,
+    ExceptionInfo,
     FinishReason,
     Group,
     Problem,
     Prompt,
     Score,
+    TestResult,
     Verdict,
 )
 from jaxgrpo.host.scoring import abstaining_score
@@ -138,10 +140,19 @@ def test_shares_of_dead_groups_are_of_groups_not_of_rows():
     metrics = dead_group_metrics([large, DEAD, FULL, MIXED], WEIGHTS)
     assert metrics == {
         "frac_reward_zero_std": 0.5,
+        "frac_reward_many_values": 0.5,
         "frac_reward_all_zero": 0.25,
         "frac_reward_mixed": 0.25,
         "frac_reward_all_one": 0.5,
     }
+
+
+def test_many_values_are_of_summed_rewards_in_groups_that_differ():
+    two = group_of(score(1.0, 0.0), score(0.0, 0.0), score(0.5, 1.0), INFRA)
+    three = group_of(score(1.0, 0.0), score(0.0, 0.0), score(0.5, 0.5))
+    metrics = dead_group_metrics([two, two, three, DEAD, FULL, ABSENT], WEIGHTS)
+    assert metrics["frac_reward_many_values"] == 1 / 3
+    assert math.isnan(dead_group_metrics([DEAD], WEIGHTS)["frac_reward_many_values"])
 
 
 def test_unjudged_rows_and_groups_are_left_out_of_the_shares():
@@ -225,6 +236,35 @@ def test_lengths_of_the_distinct_prompts():
     assert prompt_metrics(asked) == {
         "prompt_length/mean": 5.5, "prompt_length/min": 3.0, "prompt_length/max": 8.0,
     }  # fmt: skip
+
+
+def raising(*names: str) -> Score:
+    """A program whose tests ended in these exceptions; an empty name passed."""
+    results = tuple(
+        TestResult(
+            status="RE", error_class="exception",
+            exception=ExceptionInfo(type_name=name, message=""),
+        )
+        if name
+        else TestResult(status="OK", error_class="passed")
+        for name in names
+    )  # fmt: skip
+    verdict = Verdict(
+        status="RE", error_class="exception", num_tests=len(names), results=results
+    )
+    return replace(score(0.0), verdict=verdict, error_class="exception")
+
+
+def test_exceptions_share_all_rows_and_add_up_to_their_class():
+    group = group_of(
+        raising("", "NameError", "KeyError"), raising("NameError"), raising("Mine"),
+        raising("print"), score(1.0),
+    )  # fmt: skip
+    metrics = group_metrics([group], WEIGHTS)
+    shares = {n: v for n, v in metrics.items() if n.startswith("exception/")}
+    assert shares == {"exception/NameError": 0.4, "exception/other": 0.4}
+    assert sum(shares.values()) == metrics["error_class/exception"]
+    assert all(definition(name) for name in shares)
 
 
 def test_error_classes_share_all_rows():

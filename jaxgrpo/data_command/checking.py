@@ -71,7 +71,7 @@ def check_data_set(
         )
         chosen = _chosen(splits, split, limit)
         verdicts = _verdicts(chosen, scorer, progress)
-        counts, failures = _counted(verdicts, file)
+        counts, failures, num_hinted = _counted(verdicts, file)
     num_without = sum(map(len, chosen.values())) - counts.total()
     if not counts:
         raise ValueError(
@@ -79,6 +79,9 @@ def check_data_set(
             "nothing to check."
         )
     _show(counts, failures, num_without)
+    if num_hinted:
+        tiers = ", ".join(f"{tier} {number:,}" for tier, number in num_hinted.items())
+        print(f"Of {counts.total():,} problems these have hints: {tiers}.")
     return not failures
 
 
@@ -138,11 +141,15 @@ def _judged(
 
 def _counted(
     verdicts: Iterator[tuple[str, Problem, Verdict]], file: IO[str] | None
-) -> tuple[Counter[tuple[str, str, str]], list[Failure]]:
+) -> tuple[Counter[tuple[str, str, str]], list[Failure], Counter[str]]:
+    """Verdicts, failures, and problems that have hints of a tier."""
+    num_hinted: Counter[str] = Counter()
     counts: Counter[tuple[str, str, str]] = Counter()
     failures: list[Failure] = []
     for split, problem, verdict in verdicts:
         counts[split, verdict.status, verdict.error_class] += 1
+        untiered = ("of no tier",) if problem.hints else ()
+        num_hinted.update(dict.fromkeys(problem.hint_tiers or untiered, 1))
         if verdict.is_correct:
             continue
         failure = Failure(
@@ -155,7 +162,7 @@ def _counted(
         if file is not None:
             head = {"problem_id": problem.id, "split": split, "reason": failure.reason}
             file.write(json.dumps(head | row_of_verdict(verdict)) + "\n")
-    return counts, failures
+    return counts, failures, num_hinted
 
 
 def reason_of(verdict: Verdict) -> str:

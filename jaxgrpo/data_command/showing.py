@@ -108,8 +108,10 @@ def sections(
     if len(shown) < len(tests):
         yield "", f"\n({len(tests) - len(shown)} more tests: --tests 0 shows all)"
     yield "Reference", shortened(problem.reference) or "(none)"
-    for number, hint in enumerate(problem.hints, start=1):
-        yield f"Hint {number} of {len(problem.hints)}", hint
+    tiers = problem.hint_tiers or ("",) * len(problem.hints)
+    for number, (hint, tier) in enumerate(zip(problem.hints, tiers, strict=True), 1):
+        title = f"Hint {number} of {len(problem.hints)}"
+        yield f"{title}, {tier}" if tier else title, hint
     if problem.limits is not None:
         limits = problem.limits
         text = f"{limits.cpu_s:g} s, {limits.memory_bytes / 2**20:.0f} MiB"

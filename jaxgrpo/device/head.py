@@ -131,7 +131,7 @@ def token_logprobs(
         hidden_BTD = jnp.where(mask_BT[:, :, None], hidden_BTD, 0)
         targets_BT = jnp.where(mask_BT, targets_BT, 0)
     width = min(max(chunk // num_rows, 1), num_positions)
-    split = partial(_split_positions, width=width)
+    split = partial(split_positions, width=width)
     states = None if constraint is None else constraint.states
     tables = None if constraint is None else constraint.tables
     kept_BTk = None if kept is None else kept.token_ids_BTk
@@ -145,7 +145,7 @@ def token_logprobs(
         inputs,
         tables,
     )
-    joined = [_join_positions(column, num_positions) for column in columns]
+    joined = [join_positions(column, num_positions) for column in columns]
     if mask_BT is not None:
         joined = [jnp.where(mask_BT, values_BT, 0.0) for values_BT in joined]
     return TokenLogprobs(
@@ -232,8 +232,13 @@ def _check_shapes(hidden_BTD, head_VD, targets_BT, chunk: int) -> None:
 # The scanned form: leading axis n counts chunks, p the positions within one.
 
 
-def _split_positions(values: Array, *, width: int) -> Array:
-    """Returns [n, B, p, ...] from [B, T, ...], zero-padded at the end."""
+def split_positions(values: Array, *, width: int) -> Array:
+    """Returns [n, B, p, ...] from [B, T, ...], zero-padded at the end.
+
+    Args:
+      values: One a token.
+      width: p, positions of a chunk; at least 1.
+    """
     num_rows, num_positions = values.shape[:2]
     num_chunks = -(-num_positions // width)
     padding = [(0, 0), (0, num_chunks * width - num_positions)]
@@ -243,8 +248,13 @@ def _split_positions(values: Array, *, width: int) -> Array:
     return jnp.moveaxis(parts, 1, 0)
 
 
-def _join_positions(values: Array, num_positions: int) -> Array:
-    """Returns [B, T] from [n, B, p]."""
+def join_positions(values: Array, num_positions: int) -> Array:
+    """Returns [B, T] from [n, B, p].
+
+    Args:
+      values: One a token of each chunk.
+      num_positions: T.
+    """
     rows = jnp.moveaxis(values, 0, 1)
     return rows.reshape(rows.shape[0], -1)[:, :num_positions]
 

@@ -71,10 +71,11 @@ class Steps(NamedTuple):
     """Completions whose steps were judged one by one. A: steps of a problem at most."""
 
     rewards_BA: Float[Array, "B A"]
-    """1 for a right step, else 0; NaN for steps that a row's problem does not have."""
+    """1 for a right step, else 0; NaN for steps that a row's problem does not have, and
+    for those whose credit is left out."""
     ends_BA: Int[Array, "B A"]
-    """One past the last token of each step, not decreasing; a step that is missing
-    repeats the end before it."""
+    """One past the last token of each step, not decreasing; a step that is missing or
+    left out repeats the end before it."""
 
 
 class Scored(NamedTuple):

@@ -23,6 +23,7 @@ from jaxgrpo.device.objective.credit import (
     advantages_at_steps,
     bilevel_advantages,
     focused_credit,
+    intra_advantages,
 )
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.objective.redistribution import redistributed_advantages
@@ -56,8 +57,8 @@ class TokenAdvantages(NamedTuple):
     mask_BT: Bool[Array, "B T"]
     """Tokens that count."""
     credit_BT: Float[Array, "B T"] | None
-    """Each token's share of the row's advantage; None where all have the same, and
-    where steps have advantages of their own."""
+    """Each token's share of the row's advantage, or of its step's; None where all have
+    the same."""
     metrics: dict[str, Float[Array, ""]]
 
 
@@ -96,7 +97,9 @@ def token_advantages(
     mask_BT = completion_mask(rollouts.lengths_B, rollouts.completion_BT.shape[1])
     is_counted_B = _is_counted(rollouts, scored, weights_R, s.combine)
     if scored.steps is not None:
-        advantages_BT = _of_steps(scored.steps, rollouts, mask_BT, s)
+        advantages_BT, metrics["credit/intra_share"] = _of_steps(
+            scored.steps, rollouts, mask_BT, s
+        )
         advantages_B = advantages_BT.sum(axis=1) / jnp.maximum(rollouts.lengths_B, 1)
         if s.masks_dead_groups:
             is_counted_B &= ~_is_all_zero(advantages_BT, rollouts, is_counted_B)
@@ -112,10 +115,8 @@ def token_advantages(
         metrics |= focus_metrics(scored.focus_B2, focused, rollouts.is_real_B)
     if scored.steps is None:
         advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
-        if credit_BT is not None:
-            advantages_BT = advantages_BT * credit_BT
-    else:
-        assert credit_BT is None, "steps have advantages, of which there are no shares"
+    if credit_BT is not None:
+        advantages_BT = advantages_BT * credit_BT
     return TokenAdvantages(advantages_B, advantages_BT, mask_BT, credit_BT, metrics)
 
 
@@ -135,14 +136,21 @@ def _of_steps(
     rollouts: Rollouts,
     mask_BT: Bool[Array, "B T"],
     settings: AdvantageSettings,
-) -> Float[Array, "B T"]:
-    """Bi-Level advantages of the steps, at their tokens; 0 in rows that only pad."""
+) -> tuple[Float[Array, "B T"], Float[Array, ""]]:
+    """Bi-Level advantages of the steps, at their tokens; 0 in rows that only pad.
+
+    Beside them, the share of their intra-trajectory part in the size of both parts.
+    """
     rewards_BA = jnp.where(rollouts.is_real_B[:, None], steps.rewards_BA, jnp.nan)
     advantages_BA = bilevel_advantages(
         rewards_BA, rollouts.group_id_B, intra_coef=settings.intra_coef,
         ddof=settings.ddof, epsilon=settings.epsilon,
     )  # fmt: skip
-    return advantages_at_steps(advantages_BA, steps.ends_BA, mask_BT)
+    intra_BA = settings.intra_coef * intra_advantages(rewards_BA)
+    size = jnp.abs(intra_BA).sum()
+    total = size + jnp.abs(advantages_BA - intra_BA).sum()
+    share = size / jnp.where(total > 0, total, 1.0)
+    return advantages_at_steps(advantages_BA, steps.ends_BA, mask_BT), share
 
 
 def _is_all_zero(

@@ -38,7 +38,8 @@ from jaxgrpo.device.model.lora import (
     with_base,
 )
 from jaxgrpo.device.objective.loss import grpo_loss, loss_denominator
-from jaxgrpo.device.objective.metrics import Mean, finish_metrics
+from jaxgrpo.device.objective.masks import entropy_quantile
+from jaxgrpo.device.objective.metrics import Mean, finish_metrics, fraction
 from jaxgrpo.device.objective.presets import Objective
 from jaxgrpo.device.optimizer import apply_gradients
 from jaxgrpo.device.placement import kept_in_place
@@ -89,6 +90,8 @@ class UpdateSettings(NamedTuple):
     """Of `redistributed_advantages`."""
     intra_coef: float = 0.3
     """Of `bilevel_advantages`."""
+    trace_share: float = 0.2
+    """Share of tokens, those of highest entropy, that ratio level `trace` traces."""
 
     @property
     def advantages(self) -> AdvantageSettings:
@@ -110,6 +113,8 @@ class _Conditions(NamedTuple):
 
     temperature: Float[Array, ""]
     constraints: ConstraintTables | None
+    entropy_threshold: Float[Array, ""] | None = None
+    """Entropy of the tokens that are traced, at least; None without traces."""
 
 
 class UpdateOutputs(NamedTuple):
@@ -185,9 +190,17 @@ def update(
         batch = batch._replace(ref_logprobs_BT=ref_logprobs_BT)
     num_updates = s.updates_per_rollout * s.minibatches
     before = None
-    if num_updates > 1:
+    is_traced = s.objective.ratio_level == "trace"
+    if num_updates > 1 or is_traced:
         before = evaluate(policy_weights(state))
+    if num_updates > 1:
+        assert before is not None
         batch = batch._replace(old_logprobs_BT=_old_logprobs(before[0], batch))
+    if is_traced:
+        assert before is not None
+        threshold = entropy_quantile(before[1], batch.mask_BT, s.trace_share)
+        conditions = conditions._replace(entropy_threshold=threshold)
+        found.metrics["experimental/s_trace/entropy_threshold"] = threshold
     step = partial(
         _minibatch_update, architecture=architecture, optimizer=optimizer,
         conditions=conditions, settings=settings,
@@ -287,9 +300,14 @@ def _minibatch_update(
     old_logprobs_BT = batch.old_logprobs_BT
     if old_logprobs_BT is None:
         old_logprobs_BT = _old_logprobs(values[0], batch)
+    is_traced_BT, threshold = None, conditions.entropy_threshold
+    if threshold is not None:
+        is_traced_BT = values[1] >= threshold
+        traced = finish_metrics({"share": fraction(is_traced_BT, batch.mask_BT)})
+        metrics["experimental/s_trace/traced_share"] = traced["share"]
     metrics |= ratio_extremes(
         settings.objective, values[0], old_logprobs_BT, batch.advantages_BT,
-        batch.mask_BT,
+        batch.mask_BT, is_traced_BT,
     )  # fmt: skip
     return state, (metrics, values)
 
@@ -340,6 +358,7 @@ def _microbatch_loss(
         ref_logprobs_BT=batch.ref_logprobs_BT,
         sampler_logprobs_BT=batch.sampler_logprobs_BT,
         entropies_BT=entropies_BT,
+        entropy_threshold=conditions.entropy_threshold,
         denominator=denominator,
         preset=settings.objective,
     )

@@ -6,7 +6,7 @@ update; parts that have to be smaller hold a share of the rows of each of their 
 which is then run once per part. Otherwise every part runs all prompts and gathers.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -35,12 +35,12 @@ class Batch(NamedTuple):
     is_stored_B: Bool[Array, " B"] | None = None
     """Rows that an earlier policy sampled, whose old log-probs are the sampler's; None
     where there can be none."""
-    is_stored_B: Bool[Array, " B"] | None = None
-    """Rows that an earlier policy sampled, whose old log-probs are the sampler's; None
-    where there can be none."""
 
 
-def _cuts(batch: Batch, num_parts: int, is_prompt_major: bool) -> tuple[int, int]:
+Rows = TypeVar("Rows", bound=Any)
+
+
+def _cuts(batch: Any, num_parts: int, is_prompt_major: bool) -> tuple[int, int]:
     """Into how many sets prompts are cut, and then the rows of each prompt of a set.
 
     Prompts are cut as often as their number allows, with the same number of them left
@@ -56,10 +56,16 @@ def _cuts(batch: Batch, num_parts: int, is_prompt_major: bool) -> tuple[int, int
     return num_sets, num_parts // num_sets
 
 
-def split_batch(batch: Batch, num_parts: int, is_prompt_major: bool) -> Batch:
+def split_batch(batch: Rows, num_parts: int, is_prompt_major: bool) -> Rows:
     """Cuts rows into parts along a new first axis, and prompts where they can be.
 
     Prompt indices become relative to their part's prompts.
+
+    Args:
+      batch: A `Batch`, or another NamedTuple with `prompts`, `prompt_index_B`,
+        `mask_BT` and any arrays that lead with B.
+      num_parts: All of one size.
+      is_prompt_major: Row b continues prompt b // (B / P).
     """
     num_sets, num_shares = _cuts(batch, num_parts, is_prompt_major)
     num_prompts = batch.prompts.lengths_P.shape[0]
@@ -86,14 +92,14 @@ def split_batch(batch: Batch, num_parts: int, is_prompt_major: bool) -> Batch:
         prompts = jax.tree.map(
             lambda x: jnp.broadcast_to(x[None], (num_parts, *x.shape)), batch.prompts
         )
-        return Batch(prompts=prompts, **rows)
+        return batch._replace(prompts=prompts, **rows)
     set_of_part_M1 = jnp.arange(num_parts)[:, None] // num_shares
     rows["prompt_index_B"] -= set_of_part_M1 * (num_prompts // num_sets)
-    return Batch(prompts=jax.tree.map(cut_prompts, batch.prompts), **rows)
+    return batch._replace(prompts=jax.tree.map(cut_prompts, batch.prompts), **rows)
 
 
 def joined_values(
-    values: Any, batch: Batch, num_parts: int, is_prompt_major: bool
+    values: Any, batch: Any, num_parts: int, is_prompt_major: bool
 ) -> Any:
     """Values per row of the parts of `split_batch`, in the order of the batch."""
     num_sets, num_shares = _cuts(batch, num_parts, is_prompt_major)

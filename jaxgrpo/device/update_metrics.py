@@ -9,9 +9,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxgrpo.device.objective.correction import bounded_weights, raw_weights
 from jaxgrpo.device.objective.credit import SpanCredit
+from jaxgrpo.device.objective.loss import policy_ratios
 from jaxgrpo.device.objective.metrics import extremes
 from jaxgrpo.device.objective.presets import Objective
-from jaxgrpo.device.objective.ratios import RATIO_FUNCTIONS, row_means
+from jaxgrpo.device.objective.ratios import row_means
 
 _RAW = "sampling/importance_sampling_ratio_raw"
 _APPLIED = "sampling/importance_sampling_ratio"
@@ -64,6 +65,7 @@ def ratio_extremes(
     old_logprobs_BT: Float[Array, "B T"],
     advantages_BT: Float[Array, "B T"],
     mask_BT: Bool[Array, "B T"],
+    is_traced_BT: Bool[Array, "B T"] | None = None,
 ) -> dict[str, Float[Array, ""]]:
     """Returns the extreme ratios, and the least and most clipped completion.
 
@@ -77,12 +79,13 @@ def ratio_extremes(
       old_logprobs_BT: Under the policy that sampled.
       advantages_BT: Their sign counts.
       mask_BT: True at tokens that count.
+      is_traced_BT: As for `policy_ratios`.
 
     Returns:
       Of a batch without tokens: ratios of 1, and nothing clipped.
     """
-    ratios_BT = RATIO_FUNCTIONS[objective.ratio_level](
-        logprobs_BT - old_logprobs_BT, mask_BT
+    ratios_BT = policy_ratios(
+        objective, logprobs_BT - old_logprobs_BT, mask_BT, is_traced_BT
     )
     lowest, highest = _extremes(ratios_BT, mask_BT, 1.0)
     metrics = {"ratio/min": lowest, "ratio/max": highest}

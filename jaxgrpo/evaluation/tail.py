@@ -64,11 +64,20 @@ def tail_metrics(evaluation: Evaluation) -> dict[str, float]:
     for name, entry in evaluation.items():
         if name.startswith(_SHOWN):
             metrics[f"tail/{name}"] = entry["value"]
+    metrics["tail/top1_gap"] = top1_gap(evaluation)
+    return metrics
+
+
+def top1_gap(evaluation: Evaluation) -> float:
+    """Returns pass@G - exact match, G being the largest k; NaN without samples.
+
+    Args:
+      evaluation: Of some problems.
+    """
     largest = max(
         (name for name in evaluation if name.startswith("pass@")),
         key=lambda name: int(name.removeprefix("pass@")),
         default=None,
     )
     best = math.nan if largest is None else evaluation[largest]["value"]
-    metrics["tail/top1_gap"] = best - evaluation["exact_match"]["value"]
-    return metrics
+    return best - evaluation["exact_match"]["value"]

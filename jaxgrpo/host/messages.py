@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 
 from jaxgrpo.host.credit.settings import BlameSettings
+from jaxgrpo.host.credit.steps import StepSettings
 from jaxgrpo.host.functions.messages import TrainerState
 from jaxgrpo.host.judge.passages import Markers
+from jaxgrpo.host.quality import QualitySettings
 from jaxgrpo.host.records import Completion, Limits, Problem, Score, Verdict
 from jaxgrpo.host.rewards import RewardSpec
 
@@ -62,6 +64,10 @@ class Setup:
     """Whether tests are left out after the first that did not pass."""
     blame: BlameSettings | None = None
     """How to find where completions went wrong; None where nobody asks."""
+    steps: StepSettings | None = None
+    """How predicted steps are credited; None where nobody asks."""
+    quality: QualitySettings | None = None
+    """How passing completions are graded; None where nobody asks."""
     cpu: int | None = None
     """Processor core for the worker's programs; None leaves it to the scheduler."""
 

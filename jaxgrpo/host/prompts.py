@@ -129,6 +129,7 @@ def encode_prompt(
     problem: Problem,
     style: PromptStyle,
     variant: str = "",
+    hint: str = "",
 ) -> Prompt:
     """Returns the prompt of a problem.
 
@@ -141,13 +142,14 @@ def encode_prompt(
       problem: What to ask.
       style: How to ask.
       variant: Empty for the plain prompt, `hint-K` to add the problem's K-th hint (from
-        1).
+        1), or another name of `prompt_variants` with what it adds as `hint`.
+      hint: Text that is added in the place of a hint of the problem's own.
 
     Raises:
       ValueError: The tokenizer has no chat template, or the problem lacks what the
         template of the message names.
     """
-    message = user_message(problem, style.template, variant)
+    message = user_message(problem, style.template, variant, hint)
     if style.format == "plain":
         text, token_ids = _plain(tokenizer, message, style)
     else:

@@ -361,13 +361,17 @@ class Blame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRewards:
-    """What a completion earns step by step. Both tuples are aligned."""
+    """What a completion earns step by step. `rewards` and `ends` are aligned."""
 
     rewards: tuple[float, ...]
-    """1 for a right step, else 0."""
+    """1 for a right step, else 0; NaN for one whose credit is left out."""
     ends: tuple[int, ...]
-    """One past the last token of each step, not decreasing; a step that is missing
-    repeats the end before it."""
+    """One past the last token of each step, not decreasing; a step that is missing or
+    left out repeats the end before it."""
+    num_missing: int = 0
+    """Steps that the completion lacks, or has out of their order."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Characters of the text of the steps that have tokens, [start, end)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

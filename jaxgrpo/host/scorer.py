@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jaxgrpo.host.credit.settings import BlameSettings
+from jaxgrpo.host.credit.steps import StepSettings
 from jaxgrpo.host.functions.messages import TrainerState
 from jaxgrpo.host.functions.process import FunctionProcess
 from jaxgrpo.host.functions.settings import FunctionSettings
@@ -21,6 +22,7 @@ from jaxgrpo.host.judge import (
 from jaxgrpo.host.judge.extraction import checked_rule
 from jaxgrpo.host.judge.passages import Markers
 from jaxgrpo.host.messages import Answer, Job, SandboxSettings, Setup
+from jaxgrpo.host.quality import QualitySettings, check_graders
 from jaxgrpo.host.records import Group, Score
 from jaxgrpo.host.rewards import RewardSpec, check_installed, checked_specs
 from jaxgrpo.host.sandbox.packages import find_packages
@@ -85,6 +87,8 @@ class Scorer:
         pass.
       blame: How to find where completions went wrong, for groups that want rewards;
         None leaves it out.
+      steps: How predicted steps are credited, likewise.
+      quality: How passing completions are graded, likewise.
       num_steps: Of the run, for the user's functions; 0 where there is no run.
 
     Example:
@@ -106,6 +110,8 @@ class Scorer:
         markers: Markers = DEFAULT_SETTINGS.markers,
         stops_at_failure: bool = DEFAULT_SETTINGS.stops_at_failure,
         blame: BlameSettings | None = None,
+        steps: StepSettings | None = None,
+        quality: QualitySettings | None = None,
         num_steps: int = 0,
     ):
         if num_workers < 0:
@@ -116,6 +122,7 @@ class Scorer:
         specs = tuple(s for s in checked_specs(rewards) if s.scope != "device")
         _check_rewards(specs)
         _check_blame(blame)
+        check_graders(quality)
         self._setup = Setup(
             rewards=specs,
             deadline_s=deadline_s,
@@ -125,6 +132,8 @@ class Scorer:
             markers=markers,
             stops_at_failure=stops_at_failure,
             blame=blame,
+            steps=steps,
+            quality=quality,
             parent_pid=os.getpid(),
         )
         # Guards everything below; notified when jobs are done or a pump ends.

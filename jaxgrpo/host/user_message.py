@@ -3,14 +3,16 @@
 import difflib
 import string
 
+from jaxgrpo.host.prompt_variants import hint_level
 from jaxgrpo.host.records import Problem
 
 PLAIN_TEMPLATE = "{prompt}"
 _PROMPT = "prompt"
-_HINT = "hint-"
 
 
-def user_message(problem: Problem, template: str, variant: str = "") -> str:
+def user_message(
+    problem: Problem, template: str, variant: str = "", hint: str = ""
+) -> str:
     r"""Returns the message that asks a problem.
 
     What is filled in is taken as it is: braces in code mean nothing. A hint follows the
@@ -20,6 +22,7 @@ def user_message(problem: Problem, template: str, variant: str = "") -> str:
       problem: With a column for each field of the template besides `prompt`.
       template: As `checked_template` takes it.
       variant: Empty, or `hint-K` for the problem's K-th hint (from 1).
+      hint: Text that is added in the place of a hint of the problem's own.
 
     Raises:
       ValueError: The problem lacks a column, or the hint.
@@ -30,7 +33,7 @@ def user_message(problem: Problem, template: str, variant: str = "") -> str:
       >>> user_message(problem, "{code}\nassert {prompt} ==")
       'def f(x): return {x}\nassert f(1) =='
     """
-    hint = _hint(problem, variant)
+    hint = hint or _hint(problem, variant)
     parts = _parts(template)
     fields = {name for _, name in parts}
     values = {**problem.columns, _PROMPT: problem.prompt}
@@ -104,11 +107,10 @@ def _value(values: dict[str, object], name: str, problem: Problem) -> str:
 def _hint(problem: Problem, variant: str) -> str:
     if not variant:
         return ""
-    number = variant.removeprefix(_HINT)
-    has_hint = variant.startswith(_HINT) and number.isascii() and number.isdigit()
-    if not has_hint or not 1 <= int(number) <= len(problem.hints):
+    level = hint_level(variant)
+    if not 1 <= level <= len(problem.hints):
         raise ValueError(
             f"prompt variant {variant!r} does not exist for problem {problem.id!r}, "
             f"which has {len(problem.hints)} hints. Use '' or 'hint-K' with K from 1."
         )
-    return problem.hints[int(number) - 1]
+    return problem.hints[level - 1]

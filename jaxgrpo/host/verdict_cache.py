@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from jaxgrpo.host.judge import JudgeSettings
 from jaxgrpo.host.judge.extraction import Extraction, extract
 from jaxgrpo.host.records import Completion, Problem, Span, Verdict
+from jaxgrpo.host.trace.steps import COLUMN
 
 PARSING_RULES = ("one_block",)
 """Rules that parse what they extract. That is left to workers: a text may be made to
@@ -24,8 +25,8 @@ class Subject:
 class VerdictCache:
     """Remembers verdicts by problem and answer, the least recently used lost first.
 
-    Two texts that contain the same answer get the same verdict, whatever stands around
-    it. INFRA verdicts are not kept: they speak of us, not of the answer.
+    Two texts that contain the same answer, by one rule, get the same verdict, whatever
+    stands around it. INFRA verdicts are not kept: they speak of us, not of the answer.
 
     Args:
       max_bytes: Total size, as stated by those who put verdicts in.
@@ -48,16 +49,21 @@ class VerdictCache:
           completion: With its text.
         """
         text, stop, in_thought = completion.text, completion.stop, completion.in_thought
-        rule, markers = self._settings.rule_of(problem.kind), self._settings.markers
+        rule = self._settings.rule_of(
+            problem.kind,
+            completion.prompt_variant,
+            has_steps=bool(problem.columns.get(COLUMN)),
+        )
+        markers = self._settings.markers
         if rule not in PARSING_RULES:
             found = extract(
                 text, rule, markers=markers, stop=stop, in_thought=in_thought
             )
             if found.answer:
                 return Subject(
-                    key=(problem.id, "answer", found.answer), extraction=found
+                    key=(problem.id, "answer", rule, found.answer), extraction=found
                 )
-        return Subject(key=(problem.id, "text", text, stop, in_thought))
+        return Subject(key=(problem.id, "text", rule, text, stop, in_thought))
 
     def get(self, subject: Subject) -> Verdict | None:
         """Returns the verdict on a subject, or None if it is not known.

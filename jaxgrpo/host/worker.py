@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from jaxgrpo.host.channel import Channel
 from jaxgrpo.host.credit.blame import Blaming, blaming
 from jaxgrpo.host.credit.group_blame import blames_of, is_tied, with_blame
+from jaxgrpo.host.credit.steps import StepSettings, step_rewards, with_steps
 from jaxgrpo.host.judge import (
     DEFAULT_SETTINGS,
     SANDBOXED_KINDS,
@@ -33,6 +34,7 @@ from jaxgrpo.host.messages import (
     SandboxSettings,
     Setup,
 )
+from jaxgrpo.host.quality import QualitySettings, graded
 from jaxgrpo.host.records import (
     Completion,
     Execution,
@@ -120,6 +122,8 @@ def scores_of_job(
     sandbox: LazySandbox,
     settings: JudgeSettings = DEFAULT_SETTINGS,
     how: Blaming | None = None,
+    steps: StepSettings | None = None,
+    quality: QualitySettings | None = None,
 ) -> tuple[Score, ...]:
     """Returns the scores of a job's completions, in their order.
 
@@ -132,6 +136,8 @@ def scores_of_job(
       sandbox: For programs.
       settings: Of the judge.
       how: Blame is found, for jobs that want rewards; None where nobody asks for it.
+      steps: How predicted steps are credited, likewise.
+      quality: How passing completions are graded, likewise.
     """
     job = replace(job, problem=_with_tests(job.problem))
     known = VerdictCache(KNOWN_BYTES, settings)
@@ -157,10 +163,16 @@ def scores_of_job(
         replace(score, timings={"judge": seconds, **score.timings})
         for score, seconds in zip(scores_of(judged, by_name), judge_s, strict=True)
     )
-    if how is None or not job.wants_rewards:
+    if not job.wants_rewards:
         return scores
-    blames = blames_of(judged, settings, how, is_tied=is_tied(scores))
-    return tuple(map(with_blame, scores, blames))
+    if how is not None:
+        blames = blames_of(judged, settings, how, is_tied=is_tied(scores))
+        scores = tuple(map(with_blame, scores, blames))
+    if steps is not None:
+        scores = tuple(map(with_steps, scores, step_rewards(judged, steps)))
+    if quality is not None:
+        scores = graded(judged, scores, quality)
+    return scores
 
 
 # The edge of the process: the only place where every exception is caught, and turned
@@ -252,7 +264,9 @@ def _answer(
         stops_at_failure=setup.stops_at_failure,
     )
     earn = partial(rewards.earned, state=job.trainer_state)
-    scores = scores_of_job(job, earn, sandbox, settings, how)
+    scores = scores_of_job(
+        job, earn, sandbox, settings, how, setup.steps, setup.quality
+    )
     return Answer(
         id=job.id,
         scores=scores,

@@ -12,14 +12,19 @@ from jaxgrpo.host.judge.extraction import extract
 from jaxgrpo.host.judge.fences import parses
 from jaxgrpo.host.judge.passages import Markers
 from jaxgrpo.host.judge.settings import JudgeSettings
+from jaxgrpo.host.prompt_variants import FIRST_STAGE
 from jaxgrpo.host.prompts import THINKING_START
 from jaxgrpo.host.records import Problem
+from jaxgrpo.host.trace.steps import COLUMN
 from jaxgrpo.preferences.pairs import JudgedAnswer
 from jaxgrpo.problems.datasets import load_problems
 from jaxgrpo.rollout_table import FOLDER_NAME, clean, read_part
 from jaxgrpo.weights.folder import read_json
 
-_COLUMNS = ("problem_id", "prompt", "completion", "verdict", "finish_reason", "sample")
+_COLUMNS = (
+    *("problem_id", "prompt", "prompt_variant", "completion"),
+    *("verdict", "finish_reason", "sample"),
+)
 _RAN = ("OK", "WA")
 """Verdicts on programs that ran to their end in every test up to the one that decides:
 nothing else is wrong with them than a result."""
@@ -159,7 +164,9 @@ def _table(schema: Any, plain: Mapping[str, Any]) -> Any:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     rows = read_part(path).select(_COLUMNS).to_pylist()
-    return [row for row in rows if row["verdict"] not in (None, "INFRA")]
+    # The first of two stages was not asked for an answer.
+    answered = [row for row in rows if row["prompt_variant"] != FIRST_STAGE]
+    return [row for row in answered if row["verdict"] not in (None, "INFRA")]
 
 
 def _problems(
@@ -194,7 +201,11 @@ def _answer(
     stops: Sequence[str],
 ) -> str:
     """What the judge took from the completion, where that is Python."""
-    rule = settings.rule_of(problem.kind)
+    rule = settings.rule_of(
+        problem.kind,
+        row["prompt_variant"],
+        has_steps=bool(problem.columns.get(COLUMN)),
+    )
     in_thought = row["prompt"].rstrip().endswith(THINKING_START)
     # The table does not say which stop string it was that ended a text.
     ends = stops if row["finish_reason"] == "stop" else ("",)

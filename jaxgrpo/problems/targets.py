@@ -13,6 +13,9 @@ STYLES: dict[str, dict[str, str]] = {
     "output_prediction": {
         "mixed": "jaxgrpo.problems.output_prediction.notation",
     },
+    "step_prediction": {
+        "lines": "jaxgrpo.problems.step_prediction.targets",
+    },
     "mini_programs": {
         "varied": "jaxgrpo.problems.mini_programs.targets",
         "careless": "jaxgrpo.problems.mini_programs.targets",

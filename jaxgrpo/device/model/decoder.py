@@ -159,6 +159,7 @@ def forward_completions(
     settings: ForwardSettings = PLAIN_FORWARD,
     *,
     is_prompt_major: bool = False,
+    embedding_shift_BTD: Float[Array, "B T D"] | None = None,
 ) -> Float[Array, "B T D"]:
     """Hidden states that predict each completion token, prompts run once each.
 
@@ -174,6 +175,8 @@ def forward_completions(
       settings: What fixes the program.
       is_prompt_major: Promise that row b continues prompt b // (B / P): the same
         numbers without a gather.
+      embedding_shift_BTD: Added to the embeddings of the completions' tokens; None
+        for nothing.
 
     Returns:
       Final-normed hidden states, aligned with the tokens they predict.
@@ -204,7 +207,10 @@ def forward_completions(
         return (x_PSD, y_BUD), None
 
     embedding_VD = model.embedding_table_VD
-    carry = split_rows((embedding_VD[prompts.token_ids_PS], embedding_VD[fed_BU]))
+    fed_BUD = embedding_VD[fed_BU]
+    if embedding_shift_BTD is not None:
+        fed_BUD += embedding_shift_BTD[:, :U].astype(fed_BUD.dtype)
+    carry = split_rows((embedding_VD[prompts.token_ids_PS], fed_BUD))
     (x_PSD, y_BUD), _ = scan_layers(model, run_layer, carry, None, settings)
     last_PD = last_states(x_PSD, prompts.lengths_P)
     hidden_BTD = jnp.concatenate(

@@ -68,7 +68,8 @@ def grpo_loss(
       sampler_logprobs_BT: As the sampler reported them; needed by a correction.
       entropies_BT: Of the policy, nats; for the bonus, the threshold, and the metric.
       entropy_threshold: Tokens below it, nats, lose their policy term, not their place
-        in the denominator. `masks.entropy_quantile` of all rows gives it.
+        in the denominator; with ratio_level `trace` they only leave the traces.
+        `masks.entropy_quantile` of all rows gives it.
       denominator: Not given, it is `loss_denominator` of this mask.
       preset: A name in `presets.PRESETS`, or an `Objective`.
       **parts: Fields of `Objective`, in place of the preset's.
@@ -95,7 +96,13 @@ def grpo_loss(
         logprobs_BT, advantages_BT, mask_BT, old_logprobs_BT,
         ref_logprobs_BT, sampler_logprobs_BT, entropies_BT,
     )  # fmt: skip
-    ratios_BT = _ratios(objective, tokens, entropy_threshold)
+    is_traced_BT = None
+    if objective.ratio_level == "trace":
+        assert tokens.entropies_BT is not None and entropy_threshold is not None
+        is_traced_BT = tokens.entropies_BT >= entropy_threshold
+    ratios_BT = policy_ratios(
+        objective, tokens.logprobs_BT - tokens.old_logprobs_BT, mask_BT, is_traced_BT
+    )
     metrics = _ratio_metrics(objective, tokens, ratios_BT)
     keep_BT, keep_metrics = _policy_mask(objective, tokens, entropy_threshold)
     weights_BT, weight_metrics = corrected_weights(
@@ -205,17 +212,24 @@ def _selected(
     )
 
 
-def _ratios(
-    objective: Objective, tokens: _Tokens, entropy_threshold: Any
+def policy_ratios(
+    objective: Objective,
+    log_ratios_BT: Float[Array, "B T"],
+    mask_BT: Bool[Array, "B T"],
+    is_traced_BT: Bool[Array, "B T"] | None = None,
 ) -> Float[Array, "B T"]:
-    log_ratios_BT = tokens.logprobs_BT - tokens.old_logprobs_BT
+    """Returns the ratio that multiplies each token's advantage.
+
+    Args:
+      objective: Its `ratio_level` says which.
+      log_ratios_BT: logp - old logp.
+      mask_BT: True at tokens that count.
+      is_traced_BT: Tokens of high entropy; needed by `trace`.
+    """
     if objective.ratio_level == "trace":
-        assert tokens.entropies_BT is not None
-        is_traced_BT = tokens.entropies_BT >= entropy_threshold
-        return trace_ratios(
-            log_ratios_BT, tokens.mask_BT, is_traced_BT, objective.trace_decay
-        )
-    return ratios.RATIO_FUNCTIONS[objective.ratio_level](log_ratios_BT, tokens.mask_BT)
+        assert is_traced_BT is not None
+        return trace_ratios(log_ratios_BT, mask_BT, is_traced_BT, objective.trace_decay)
+    return ratios.RATIO_FUNCTIONS[objective.ratio_level](log_ratios_BT, mask_BT)
 
 
 def _surrogate(

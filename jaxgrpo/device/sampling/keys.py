@@ -16,6 +16,7 @@ PURPOSE_INIT = 3
 PURPOSE_ADAPTERS = 4
 PURPOSE_CALIBRATE = 5
 PURPOSE_RATE = 6
+PURPOSE_DISTIL = 7
 
 
 def run_key(seed: int, purpose: int, step: int) -> Key[Array, ""]:

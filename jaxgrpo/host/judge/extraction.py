@@ -8,6 +8,7 @@
     one_block       the only fenced block, which has to parse
     markers         what stands between two markers
     last_line       the last line that is not blank
+    last_value      likewise, without the name in `NAME: value`
     boxed           what stands in the last box of LaTeX
 
 All but `whole` skip thinking: the answer begins after the first `</think>`, and there
@@ -18,7 +19,13 @@ from dataclasses import replace
 
 from jaxgrpo.host.judge import error_classes
 from jaxgrpo.host.judge.fences import last_block, one_block
-from jaxgrpo.host.judge.marked import boxed, everything, last_line, markers
+from jaxgrpo.host.judge.marked import (
+    boxed,
+    everything,
+    last_line,
+    last_value,
+    markers,
+)
 from jaxgrpo.host.judge.passages import Extraction, Markers, Rule, Written, failure
 from jaxgrpo.host.prompts import THINKING_START
 
@@ -35,6 +42,7 @@ RULES: dict[str, Rule] = {
     "one_block": one_block,
     "markers": markers,
     "last_line": last_line,
+    "last_value": last_value,
     "boxed": boxed,
 }
 """By the name that the configuration gives them."""

@@ -4,6 +4,7 @@ import re
 
 from jaxgrpo.host.judge import error_classes
 from jaxgrpo.host.judge.passages import LINE, Extraction, Written, content, failure
+from jaxgrpo.host.trace.steps import value_start
 
 BOX = "\\boxed{"
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -52,6 +53,21 @@ def last_line(written: Written) -> Extraction:
         if line[0].strip():
             return content(written.text, line.start(), line.end())
     return failure(error_classes.EMPTY_CODE)
+
+
+def last_value(written: Written) -> Extraction:
+    """Takes the last line that is not blank, without a name before its value.
+
+    So ends what a program printed: `result: [1, 2]`.
+
+    Args:
+      written: The text.
+    """
+    found = last_line(written)
+    skipped = value_start(found.answer)
+    if not skipped:
+        return found
+    return content(written.text, found.start + skipped, found.end)
 
 
 def boxed(written: Written) -> Extraction:

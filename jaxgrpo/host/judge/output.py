@@ -8,6 +8,7 @@ from jaxgrpo.host.judge.extraction import WHOLE, extract
 from jaxgrpo.host.judge.literal import judge_literal
 from jaxgrpo.host.judge.settings import JudgeSettings
 from jaxgrpo.host.records import Completion, Problem, Span, TestResult, Verdict
+from jaxgrpo.host.trace.steps import COLUMN
 
 ANSWER_SPAN = "answer"
 """Label of the span that the answer takes in the text."""
@@ -48,11 +49,15 @@ def found_literal(
     """Returns the answer in a completion, without the white space around it.
 
     Args:
-      problem: Its kind chooses the rule.
+      problem: Its kind chooses the rule, with the prompt.
       completion: With its text.
       settings: How the answer is found.
     """
-    rule = settings.rule_of(problem.kind)
+    rule = settings.rule_of(
+        problem.kind,
+        completion.prompt_variant,
+        has_steps=bool(problem.columns.get(COLUMN)),
+    )
     if rule == WHOLE:
         return FoundLiteral(completion.text)
     found = extract(

@@ -17,7 +17,9 @@ class Ask:
 
     problem: Problem
     variant: str = ""
-    """Of the prompt: empty for the plain one, `hint-K` with a hint."""
+    """Of the prompt: empty for the plain one, else one of `prompt_variants`."""
+    hint: str = ""
+    """What it adds to the prompt; empty for the problem's own hint of that name."""
     draw: int = 0
     """Tells it from other groups of the same problem and step, whose completions it
     would repeat otherwise; 0 is the step's own first."""

@@ -97,7 +97,8 @@ class SampleReplay:
 
     A problem's stored samples are taken before this step's are stored, so that none
     comes back at once. `split` makes them a group of their own, with a baseline of
-    their own; `mixed` joins them to the problem's group.
+    their own; `mixed` joins them to the problem's group. A sample drawn under a hint
+    continues another prompt than the problem's, and is not stored.
 
     Args:
       strategy: One of STRATEGIES.
@@ -224,7 +225,8 @@ class SampleReplay:
         prompts = {prompt.variant: prompt for prompt in group.prompts}
         for completion, score in zip(group.completions, group.scores, strict=True):
             prompt = prompts[completion.prompt_variant]
-            stored.append(StoredSample(prompt, completion, score))
+            if not prompt.variant:  # samples of a hinted prompt are of another prompt
+                stored.append(StoredSample(prompt, completion, score))
 
 
 def _group_of(group: Group, samples: Sequence[StoredSample], factor: float) -> Group:

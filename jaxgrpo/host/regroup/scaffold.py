@@ -2,15 +2,32 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxgrpo.host.records import Group, Problem
+from jaxgrpo.host.hints import TIERS, Hint, hints_of, second_stage_hint
+from jaxgrpo.host.hints.own_trace import notes_of
+from jaxgrpo.host.prompt_variants import FIRST_STAGE, hint_level
+from jaxgrpo.host.records import Group
 from jaxgrpo.host.regroup import Ask, Turn
 from jaxgrpo.host.regroup.liveness import draws_after
 
-TIERS = ("knowledge", "planning", "solution")
+
+class _Asked(NamedTuple):
+    """A group that is asked again, and how."""
+
+    group: Group
+    hint: Hint
+
+
+class _Solution(NamedTuple):
+    """A right sample, and the hint that it was found under."""
+
+    place: int
+    """Of the hint among those asked for: the weaker, the smaller."""
+    hint: Hint
+    drawn: Group
 
 
 class Scaffold:
@@ -24,18 +41,24 @@ class Scaffold:
     the group as it then is. Groups with a right sample, and groups that no hint helps,
     stay as they are.
 
+    The tier `two_stage` draws twice: a first completion writes the run down, and a
+    second is drawn of a prompt that shows it. Only the second may replace a sample.
+
     Args:
       exempt_share: Share of the run's steps, at its beginning, without hints.
       after_failures: Times in a row that a problem's samples must have been all wrong,
         this step included.
-      tiers: Kinds of hints that are tried.
+      tiers: Kinds of hints that are tried: some of `hints.TIERS`, `hints.OWN_TRACES`.
+      source: Of the hints, one of `hints.SOURCES`.
 
     Reference:
       Scaf-GRPO, 2025, https://arxiv.org/abs/2510.19807: exemption of 15 %, three tiers
       of cumulative hints, the minimal successful hint, one replacement.
       Differs from it: `after_failures` may ask for more than one failure, as the
       paper's text does and its code does not; all three tiers are tried (its code
-      leaves out planning), all levels in one batch as in its code.
+      leaves out planning), all levels in one batch as in its code; hints may be derived
+      from the reference. `trace` and `two_stage` are not its: they are what a
+      practitioner's thread on stalled exact match proposes for output prediction.
     """
 
     name = "scaffold"
@@ -46,10 +69,12 @@ class Scaffold:
         exempt_share: float,
         after_failures: int = 1,
         tiers: Sequence[str] = TIERS,
+        source: str = "data",
     ):
         self._exempt_share = exempt_share
         self._after_failures = after_failures
         self._tiers = tuple(tiers)
+        self._source = source
         self._failures: Counter[str] = Counter()
         self._metrics: dict[str, float] = {}
 
@@ -61,20 +86,24 @@ class Scaffold:
                 self._failures[problem_id] += 1
             else:
                 del self._failures[problem_id]
-        asked = self._asked(hopeless, turn)
-        found = self._solutions(asked, groups, turn)
-        changed = [_revived(group, found.get(id(group))) for group in groups]
-        tiers = Counter(_tier(group.problem, found[id(group)]) for group in asked
-                        if id(group) in found)  # fmt: skip
-        levels = [_level(solution) for solution in found.values()]
+        due = [group for group in hopeless if self._is_due(group, turn)]
+        hints = [[_Asked(group, hint) for hint in self._hints(group)] for group in due]
+        drawing = _Drawing(groups, turn)
+        found = _solutions([asked for row in hints for asked in row], drawing)
+        tiers = Counter(solution.hint.tier for solution in found.values())
+        levels = [hint_level(solution.hint.variant) for solution in found.values()]
+        levels = [level for level in levels if level]
+        named = dict.fromkeys((*TIERS, *self._tiers))
         self._metrics = {
             "scaffold/all_wrong_groups": float(len(hopeless)),
-            "scaffold/asked_groups": float(len(asked)),
+            "scaffold/asked_groups": float(sum(map(bool, hints))),
+            "scaffold/unhinted_groups": float(len(due) - sum(map(bool, hints))),
             "scaffold/revived_groups": float(len(found)),
             "scaffold/mean_level": sum(levels) / len(levels) if levels else 0.0,
-            **{f"scaffold/revived_by_{tier}": float(tiers[tier]) for tier in TIERS},
+            "scaffold/dropped_prompts": float(drawing.num_dropped),
+            **{f"scaffold/revived_by_{tier}": float(tiers[tier]) for tier in named},
         }
-        return changed
+        return [_revived(group, found.get(id(group))) for group in groups]
 
     def metrics(self) -> dict[str, float]:
         """All-wrong groups, those asked again and revived, and by which hints."""
@@ -88,48 +117,77 @@ class Scaffold:
         """Continues with saved counts."""
         self._failures = Counter(state)
 
-    def _asked(self, hopeless: Sequence[Group], turn: Turn) -> list[Group]:
-        if turn.step < math.ceil(self._exempt_share * turn.num_steps):
-            return []
-        return [
-            group
-            for group in hopeless
-            if self._failures[group.problem.id] >= self._after_failures
-            and self._levels(group.problem)
-        ]
+    def _is_due(self, group: Group, turn: Turn) -> bool:
+        is_exempt = turn.step < math.ceil(self._exempt_share * turn.num_steps)
+        failures = self._failures[group.problem.id]
+        return not is_exempt and failures >= self._after_failures
 
-    def _levels(self, problem: Problem) -> list[int]:
-        """Numbers of the problem's hints that are tried, from 1, weakest first."""
-        tiers = problem.hint_tiers or ("",) * len(problem.hints)
-        return [
-            level
-            for level, tier in enumerate(tiers, start=1)
-            if not tier or tier in self._tiers
-        ]
+    def _hints(self, group: Group) -> list[Hint]:
+        return hints_of(group.problem, self._tiers, self._source)
 
-    def _solutions(
-        self, asked: Sequence[Group], groups: Sequence[Group], turn: Turn
-    ) -> dict[int, Group]:
-        """For each group that a hint helped, the right sample under the weakest."""
-        free = draws_after(groups)
+
+class _Drawing:
+    """Draws one sample an ask, each under a draw number of its own."""
+
+    def __init__(self, groups: Sequence[Group], turn: Turn):
+        self._free = draws_after(groups)
+        self._turn = turn
+        self.num_dropped = 0
+        """Prompts so far that were too long."""
+
+    def samples(self, asked: Sequence[_Asked]) -> dict[int, Group]:
+        """What was drawn, by the place of the ask; without prompts that do not fit."""
         asks: list[Ask] = []
-        owners: dict[tuple[str, str, int], Group] = {}
-        for group in asked:
+        for group, hint in asked:
             problem = group.problem
-            for level in self._levels(problem):
-                draw = free[problem.id]
-                free[problem.id] = draw + 1
-                ask = Ask(problem=problem, variant=f"hint-{level}", draw=draw)
-                owners[problem.id, ask.variant, draw] = group
-                asks.append(ask)
-        found: dict[int, Group] = {}
-        for drawn in turn.draw(asks, 1) if asks else []:
-            (completion,), (score,) = drawn.completions, drawn.scores
-            key = drawn.problem.id, completion.prompt_variant, completion.draw
-            if score.verdict is not None and score.verdict.is_correct:
-                # Asks come in the order of levels, so that the first is the weakest.
-                found.setdefault(id(owners[key]), drawn)
-        return found
+            draw = self._free[problem.id]
+            self._free[problem.id] = draw + 1
+            asks.append(
+                Ask(problem=problem, variant=hint.variant, hint=hint.text, draw=draw)
+            )
+        places = {(ask.problem.id, ask.draw): i for i, ask in enumerate(asks)}
+        drawn = self._turn.draw(asks, 1) if asks else []
+        self.num_dropped += len(asks) - len(drawn)
+        return {
+            places[group.problem.id, group.completions[0].draw]: group
+            for group in drawn
+        }
+
+
+def _solutions(asked: Sequence[_Asked], drawing: _Drawing) -> dict[int, _Solution]:
+    """The right sample under the weakest hint, by `id` of the group it helps.
+
+    Args:
+      asked: The hints of each group together, from the weakest on.
+      drawing: Draws.
+    """
+    tried, drawn = list(asked), drawing.samples(asked)
+    found = _right(tried, drawn)
+    second: dict[int, _Asked] = {}
+    for place, (group, hint) in enumerate(asked):
+        # Where a weaker way was right already, no second stage is drawn.
+        is_helped = id(group) in found and found[id(group)].place < place
+        if hint.variant == FIRST_STAGE and place in drawn and not is_helped:
+            notes = notes_of(drawn[place].completions[0])
+            if notes:
+                second[place] = _Asked(group, second_stage_hint(notes))
+    drawn_again = drawing.samples(list(second.values()))
+    for number, (place, again) in enumerate(second.items()):
+        if number in drawn_again:
+            tried[place], drawn[place] = again, drawn_again[number]
+    return _right(tried, drawn)
+
+
+def _right(asked: Sequence[_Asked], drawn: Mapping[int, Group]) -> dict[int, _Solution]:
+    """The first right sample of each group, by its `id`."""
+    found: dict[int, _Solution] = {}
+    for place, (group, hint) in enumerate(asked):
+        if place not in drawn or hint.variant == FIRST_STAGE:
+            continue
+        (score,) = drawn[place].scores
+        if score.verdict is not None and score.verdict.is_correct:
+            found.setdefault(id(group), _Solution(place, hint, drawn[place]))
+    return found
 
 
 def _is_all_wrong(group: Group) -> bool:
@@ -138,7 +196,7 @@ def _is_all_wrong(group: Group) -> bool:
     return bool(judged) and not any(verdict.is_correct for verdict in judged)
 
 
-def _revived(group: Group, solution: Group | None) -> Group:
+def _revived(group: Group, solution: _Solution | None) -> Group:
     """The group with the solution in the place of its last failed sample."""
     if solution is None:
         return group
@@ -147,21 +205,12 @@ def _revived(group: Group, solution: Group | None) -> Group:
         for place, score in enumerate(group.scores)
         if score.verdict is not None and score.verdict.status != "INFRA"
     ]
-    place = judged[-1]
+    place, drawn = judged[-1], solution.drawn
     completions, scores = list(group.completions), list(group.scores)
-    completions[place], scores[place] = solution.completions[0], solution.scores[0]
+    completions[place], scores[place] = drawn.completions[0], drawn.scores[0]
     return replace(
         group,
-        prompts=(*group.prompts, *solution.prompts),
+        prompts=(*group.prompts, *drawn.prompts),
         completions=tuple(completions),
         scores=tuple(scores),
     )
-
-
-def _level(solution: Group) -> int:
-    return int(solution.completions[0].prompt_variant.removeprefix("hint-"))
-
-
-def _tier(problem: Problem, solution: Group) -> str:
-    level = _level(solution)
-    return problem.hint_tiers[level - 1] if problem.hint_tiers else ""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+_ERROR_CLASS = "error_class/"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
@@ -23,6 +25,8 @@ class Schedule:
     """Metric that a switch waits for; empty where `begin` decides."""
     reaches: float = 0.0
     """Value of that metric which it waits for."""
+    falling: bool = False
+    """Whether the metric has to come down to it, and not up."""
 
     def at(self, step: int, *, has_switched: bool = False) -> float:
         """Returns the weight of a step.
@@ -47,6 +51,27 @@ class Schedule:
         if self.shape == "switch":
             return self.to if step >= self.begin else self.weight
         return self.weight
+
+    def is_met(self, metrics: Mapping[str, float]) -> bool:
+        """Returns whether a step's metrics are what the switch waits for.
+
+            m >= reaches,    or m <= reaches where it is falling
+
+        A metric that the step does not have, or that is NaN, decides nothing; except
+        that shares of error classes are logged where they are not 0.
+
+        Args:
+          metrics: Of the step.
+
+        Example:
+          >>> rare = Schedule(weight=1.0, shape="switch", to=0.0,
+          ...                 when="error_class/timeout", reaches=0.1, falling=True)
+          >>> [rare.is_met({"error_class/timeout": share}) for share in (0.2, 0.1)]
+          [False, True]
+        """
+        absent = 0.0 if self.when.startswith(_ERROR_CLASS) else math.nan
+        value = metrics.get(self.when, absent)
+        return value <= self.reaches if self.falling else value >= self.reaches
 
 
 class RewardWeights:
@@ -74,8 +99,6 @@ class RewardWeights:
     def observe(self, step: int, metrics: Mapping[str, float]) -> list[str]:
         """Takes note of a step's metrics, and returns the rewards that switch by them.
 
-        A metric that the step does not have, or that is NaN, decides nothing.
-
         Args:
           step: Steps made, this one included.
           metrics: Of the step.
@@ -85,7 +108,7 @@ class RewardWeights:
             for name, schedule in self._schedules.items()
             if schedule.when
             and name not in self._switched_at
-            and metrics.get(schedule.when, math.nan) >= schedule.reaches
+            and schedule.is_met(metrics)
         ]
         self._switched_at |= dict.fromkeys(switching, step)
         return switching

@@ -4,12 +4,8 @@ import math
 from dataclasses import dataclass
 
 from jaxgrpo.host.judge.extraction import THINKING_END
-from jaxgrpo.host.records import Problem
 from jaxgrpo.host.rewards.judged import Judged
-from jaxgrpo.host.trace.steps import Anchor, predicted_steps
-
-COLUMN = "steps"
-"""Column of the problem that holds the recorded steps: [[name, value], ...]."""
+from jaxgrpo.host.trace.steps import predicted_steps, recorded_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +30,8 @@ def steps(judged: Judged, settings: Settings) -> list[float]:
 
     Reference:
       StepCodeReasoner, 2026, https://arxiv.org/abs/2605.11922. Differs from it: there
-      every step has an advantage of its own on its own tokens; this is their mean, one
-      reward for the row. The final answer's is `exact`.
+      every step has an advantage of its own on its own tokens, as credit by steps has
+      (`host/credit/steps.py`); this is their mean, one reward for the row.
     """
     anchors = recorded_steps(judged.problem)
     if not anchors:
@@ -46,14 +42,3 @@ def steps(judged: Judged, settings: Settings) -> list[float]:
         predicted = predicted_steps(completion.text, anchors, start)
         rewards.append(math.fsum(step.reward for step in predicted) / len(predicted))
     return rewards
-
-
-def recorded_steps(problem: Problem) -> tuple[Anchor, ...]:
-    """Returns what the program of a trace problem printed at its anchors.
-
-    Args:
-      problem: Of any kind; nothing is recorded where the column is missing.
-    """
-    recorded = problem.columns.get(COLUMN) or ()
-    assert isinstance(recorded, list | tuple), "a column of pairs"
-    return tuple(Anchor(str(name), str(value)) for name, value in recorded)

@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jaxgrpo.host.records import Problem
+
+COLUMN = "steps"
+"""Column of a problem that holds the recorded steps: [[name, value], ...]."""
 _LINE = re.compile(r"[ \t]*(?P<name>[^\W\d]\w*)[ \t]*:[ \t]?(?P<value>[^\r\n]*)")
 MAX_LINES = 1000
 """Lines of the form `NAME: value` that are looked at; later ones do not count."""
@@ -32,9 +36,40 @@ class Step:
     """Character at which its line ends. Equal to `start` where it is missing."""
 
     @property
+    def is_missing(self) -> bool:
+        """Whether the completion lacks the step, or has it out of its order."""
+        return self.start == self.end
+
+    @property
     def reward(self) -> float:
         """1 for the recorded value, else 0."""
         return float(self.is_exact)
+
+
+def recorded_steps(problem: Problem) -> tuple[Anchor, ...]:
+    """Returns what the program of a problem printed at its anchors.
+
+    Args:
+      problem: Of any kind; nothing is recorded where the column is missing.
+    """
+    recorded = problem.columns.get(COLUMN) or ()
+    assert isinstance(recorded, list | tuple), "a column of pairs"
+    return tuple(Anchor(str(name), str(value)) for name, value in recorded)
+
+
+def value_start(line: str) -> int:
+    """Returns the character at which the value of a line begins.
+
+    Args:
+      line: `NAME: value`, or a value alone.
+
+    Example:
+      >>> line = "n: [1]"
+      >>> line[value_start(line) :], value_start("[1]")
+      ('[1]', 0)
+    """
+    match = _LINE.match(line)
+    return 0 if match is None else match.start("value")
 
 
 def predicted_steps(

@@ -9,7 +9,7 @@ FORMATS: dict[str, str] = {
     name: f"jaxgrpo.problems.formats.{name}"
     for name in (
         *("humaneval", "humaneval_plus", "mbpp", "mbpp_sanitized", "mbpp_plus"),
-        *("cruxeval", "cruxeval_input", "cruxeval_trace", "codeio"),
+        *("cruxeval", "cruxeval_input", "cruxeval_trace", "cruxeval_steps", "codeio"),
         *("livecodebench", "apps", "taco", "codecontests"),
         *("deepcoder", "primeintellect", "kodcode", "file"),
     )

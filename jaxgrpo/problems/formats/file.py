@@ -7,9 +7,11 @@
 
 Fields: `id` (a checksum of the prompt if it is not mapped), `kind` (a column, or a kind
 itself), `prompt`, `reference`, `function` (of calls), `tests`, `tags` (columns, with
-commas between), `hints` (one of lists, or several with commas). Columns that are not
-mapped are kept for the user's rewards. A field that is not mapped is looked for under
-its own name. Tests are in one of these shapes, or a text of JSON that is:
+commas between), `hints` (one of lists, or several with commas), `hint_tiers` (a list
+with the tier of each hint); or in the place of these two, likewise, a column for each
+tier: `knowledge_hints`, `planning_hints`, `solution_hints`. Columns that are not mapped
+are kept for the user's rewards. A field that is not mapped is looked for under its own
+name. Tests are in one of these shapes, or a text of JSON that is:
 
     [{"stdin": ..., "expected": ...}, {"function": ..., "arguments": ...}]
                                             as `jaxgrpo score` takes them
@@ -24,7 +26,7 @@ from typing import Any, cast, get_args
 
 from jaxgrpo.host.json_rows import problem_of
 from jaxgrpo.host.judge.source_names import CHECK
-from jaxgrpo.host.records import Problem, ProblemKind, Test
+from jaxgrpo.host.records import HintTier, Problem, ProblemKind, Test
 from jaxgrpo.problems.formats.cases import tests_of_cases
 from jaxgrpo.problems.formats.fields import (
     checked_text,
@@ -46,7 +48,13 @@ from jaxgrpo.problems.formats.format import (
 from jaxgrpo.problems.formats.pytests import NotAloneError, asserts_of
 from jaxgrpo.problems.formats.taco import checksum_of
 
-FIELDS = ("id", "kind", "prompt", "reference", "function", "tests", "tags", "hints")
+TIERS: tuple[HintTier, ...] = get_args(HintTier)
+TIER_FIELDS = {tier: f"{tier}_hints" for tier in TIERS}
+"""The field with the hints of a tier."""
+FIELDS = (
+    *("id", "kind", "prompt", "reference", "function", "tests", "tags"),
+    *("hints", "hint_tiers", *TIER_FIELDS.values()),
+)
 """Fields that can be mapped."""
 KINDS: tuple[str, ...] = get_args(ProblemKind)
 rows = rows_of
@@ -66,6 +74,7 @@ def columns_problem(row: Row, where: str, columns: Mapping[str, str]) -> Problem
     names = {field: columns.get(field, field) for field in FIELDS}
     prompt = text_of(row, names["prompt"], where)
     tests = _tests(row, names, where)
+    hints, hint_tiers = _tiered_hints(row, names, where)
     return Problem(
         id=_id(row, names["id"], prompt, where, is_mapped="id" in columns),
         kind=_kind(row, columns.get("kind", ""), tests, where),
@@ -73,7 +82,8 @@ def columns_problem(row: Row, where: str, columns: Mapping[str, str]) -> Problem
         reference=_reference(row, names["reference"], where),
         tests=tests,
         tags=_tags(row, columns.get("tags", ""), where),
-        hints=_hints(row, columns.get("hints", ""), where),
+        hints=hints,
+        hint_tiers=hint_tiers,
         columns={
             name: value
             for name, value in row.items()
@@ -188,11 +198,48 @@ def _tags(row: Row, columns: str, where: str) -> dict[str, str]:
     return tags
 
 
+def _tiered_hints(
+    row: Row, names: Mapping[str, str], where: str
+) -> tuple[tuple[str, ...], tuple[HintTier, ...]]:
+    """Hints from weak to strong, with their tiers where the row tells them."""
+    hints = _hints(row, names["hints"], where)
+    by_tier = {
+        tier: _hints(row, names[field], where) for tier, field in TIER_FIELDS.items()
+    }
+    given: list[HintTier] = [tier for tier in TIERS if by_tier[tier]]
+    if not given:
+        return hints, _tiers(row, names["hint_tiers"], len(hints), where)
+    if hints:
+        raise malformed(
+            where,
+            names["hints"],
+            f"has hints, and {names[TIER_FIELDS[given[0]]]} has too. Give hints with "
+            "hint_tiers, or a column for each tier.",
+        )
+    tiers: list[HintTier] = [tier for tier in given for _ in by_tier[tier]]
+    return tuple(hint for tier in given for hint in by_tier[tier]), tuple(tiers)
+
+
 def _hints(row: Row, columns: str, where: str) -> tuple[str, ...]:
     names = [name.strip() for name in columns.split(",") if name.strip()]
-    found = [row[name] for name in names or ["hints"] if row.get(name) is not None]
+    found = [row[name] for name in names if row.get(name) is not None]
     items = found[0] if len(found) == 1 and isinstance(found[0], list) else found
-    return texts_of({"hints": items}, "hints", where)
+    return texts_of({columns: items}, columns, where)
+
+
+def _tiers(row: Row, column: str, num_hints: int, where: str) -> tuple[HintTier, ...]:
+    found = texts_of(row, column, where, default=())
+    for tier in found:
+        if tier not in TIERS:
+            known = ", ".join(TIERS)
+            raise malformed(where, column, f"has {tier!r}. Use some of {known}.")
+    if found and len(found) != num_hints:
+        raise malformed(
+            where,
+            column,
+            f"has {len(found)} tiers of {num_hints} hints. Give one a hint, or none.",
+        )
+    return cast("tuple[HintTier, ...]", found)
 
 
 FORMAT = Format(

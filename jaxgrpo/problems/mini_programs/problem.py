@@ -4,13 +4,8 @@ import ast
 import json
 from collections.abc import Mapping
 
+from jaxgrpo.host.hints.layout import HEADINGS, cumulated
 from jaxgrpo.host.records import HintTier, Problem, Test
-
-HEADINGS: dict[HintTier, str] = {
-    "knowledge": "Knowledge:",
-    "planning": "Plan:",
-    "solution": "Solution:",
-}
 
 
 def mini_problem(record: Mapping[str, object]) -> Problem:
@@ -41,8 +36,4 @@ def mini_problem(record: Mapping[str, object]) -> Problem:
 def levels(tier: HintTier, items: list[str]) -> list[str]:
     """Returns the hints of a tier: level l holds the tier's first l items."""
     bullet = "" if tier == "solution" else "- "
-    lines = [f"{bullet}{item}" for item in items]
-    return [
-        "\n".join([HEADINGS[tier], *lines[:level]])
-        for level in range(1, len(lines) + 1)
-    ]
+    return cumulated(tier, [f"{bullet}{item}" for item in items])

@@ -8,6 +8,8 @@ from jaxgrpo.device.objective.experimental import (
     self_conditioned_weights,
     trace_ratios,
 )
+from jaxgrpo.device.objective.loss import grpo_loss
+from jaxgrpo.device.objective.metrics import finish_metrics
 from jaxgrpo.device.objective.ratios import sequence_ratios
 from tests.device.objective.draws import NUM_ROWS, mask_of, masked_arrays, on_device
 
@@ -65,3 +67,54 @@ def test_exploration_rewards_distance_from_the_failure():
     low, high, none, middle = ours.tolist()
     assert high > middle > low and none == 0
     assert not slope_BT.any()
+
+
+def trace_loss(arrays, mask_BT, **parts):
+    """Returns the loss with traces, and its gradient."""
+
+    def loss(logprobs_BT):
+        return grpo_loss(
+            logprobs_BT, arrays["advantages"], mask_BT, old_logprobs_BT=arrays["old"],
+            entropies_BT=arrays["entropies"], ratio_level="trace", clip_low=1.0,
+            clip_high=1e9, **parts,
+        )  # fmt: skip
+
+    (value, metrics), slope = jax.value_and_grad(loss, has_aux=True)(arrays["logprobs"])
+    return value, finish_metrics(metrics), slope
+
+
+def test_without_traced_tokens_the_loss_has_no_ratio_and_no_gradient():
+    arrays = on_device(masked_arrays(0)[0])
+    mask_BT = mask_of(LENGTHS)
+    value, metrics, slope_BT = trace_loss(arrays, mask_BT, entropy_threshold=1e9)
+    means_B = jnp.where(mask_BT, arrays["advantages"], 0.0).sum(1) / jnp.array(LENGTHS)
+    np.testing.assert_allclose(value, -means_B.mean(), rtol=1e-5)
+    assert metrics["ratio/mean"] == 1.0
+    assert not np.asarray(slope_BT).any()
+
+
+def test_a_loss_with_a_last_token_alone_is_gspos_to_the_gradient():
+    """Decay 1, every token traced: what the last token says is the row's ratio."""
+    arrays = on_device(masked_arrays(0)[0])
+    mask_BT = mask_of(LENGTHS)
+    is_last_BT = (
+        jnp.arange(mask_BT.shape[1])[None, :] == jnp.array(LENGTHS)[:, None] - 1
+    )
+    row_B1 = jnp.where(is_last_BT, arrays["advantages"], 0.0).sum(1, keepdims=True)
+    only_last = arrays | {"advantages": jnp.where(is_last_BT, row_B1, 0.0)}
+    value, _, slope_BT = trace_loss(
+        only_last, mask_BT, entropy_threshold=0.0, trace_decay=1.0
+    )
+
+    def gspo(logprobs_BT):
+        return grpo_loss(
+            logprobs_BT, jnp.broadcast_to(row_B1, mask_BT.shape), mask_BT,
+            old_logprobs_BT=arrays["old"], ratio_level="sequence", clip_low=1.0,
+            clip_high=1e9, aggregation="sequence_mean",
+        )[0]  # fmt: skip
+
+    # There every token says the row's ratio; here one of them, |o| times less.
+    rows_B1 = jnp.array(LENGTHS, jnp.float32)[:, None]
+    expected_BT = jax.grad(gspo)(arrays["logprobs"]) / rows_B1
+    np.testing.assert_allclose(slope_BT, expected_BT, rtol=1e-4, atol=1e-7)
+    assert np.isfinite(value)

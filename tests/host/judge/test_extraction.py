@@ -88,6 +88,7 @@ BLANK = {
     "one_block": "```python\n \n\n```",
     "markers": "[ANSWER]\n[/ANSWER]",
     "last_line": "\n \n",
+    "last_value": "x: 1\nresult: \n",
     "boxed": r"\boxed{ }",
 }
 
@@ -143,6 +144,7 @@ SAID = {
     "one_block": "```\n{}\n```",
     "markers": "[ANSWER]{}[/ANSWER]",
     "last_line": "so\n{}",
+    "last_value": "x: 1\nresult: {}",
     "boxed": r"\boxed{{{}}}",
 }
 """How each rule that skips thinking wants an answer to stand."""

@@ -109,6 +109,8 @@ def test_text_of_many_lines_keeps_its_places():
 @pytest.mark.parametrize("text", ["42", "so\n42", "so\r\n42\r\n\n", "41\n  42 \n \n"])
 def test_last_line_that_is_not_blank_is_taken(text: str):
     assert answer_of(text, "last_line") == "42"
+    assert answer_of(text, "last_value") == "42"
+    assert answer_of(f"{text.rstrip()}\n\tresult:42 \r\n\n", "last_value") == "42"
 
 
 # Boxes

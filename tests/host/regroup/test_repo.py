@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,22 @@ def test_a_problem_replays_its_own_samples_only(turn):
     method([rewarded((1.0, 0.0), "a")], turn())
     changed = method([rewarded((0.0, 0.0), "b")], turn(step=1))
     assert len(changed) == 1
+
+
+def test_a_sample_drawn_under_a_hint_is_not_stored(turn):
+    """Its prompt is another one, of which there may be many: the update has no room."""
+    group = rewarded((1.0, 0.0, 0.5))
+    (prompt,), last = group.prompts, group.completions[-1]
+    hinted = replace(
+        group,
+        prompts=(prompt, replace(prompt, variant="hint-1")),
+        completions=(*group.completions[:-1], replace(last, prompt_variant="hint-1")),
+    )
+    method = replay(strategy="all")
+    method([hinted], turn())
+    _, stored = method([group], turn(step=1))
+    assert rewards_of(stored) == [1.0, 0.0]
+    assert [p.variant for p in stored.prompts] == [""]
 
 
 def test_too_few_stored_samples_are_left_alone(turn):

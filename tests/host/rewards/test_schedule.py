@@ -50,10 +50,30 @@ def test_switch_by_a_metric_happens_once_and_in_the_next_step():
     assert told == [(1.0, []), (1.0, []), (1.0, ["dense"]), (0.0, []), (0.0, [])]
 
 
-def test_metric_that_a_step_lacks_decides_nothing():
-    weights = RewardWeights({"dense": DENSE})
+RARE = Schedule(weight=1.0, shape="switch", when="entropy", reaches=0.5, falling=True)
+GONE = Schedule(weight=1.0, shape="switch", when="error_class/timeout", falling=True)
+
+
+def test_switch_may_wait_for_a_metric_to_fall():
+    weights = RewardWeights({"dense": RARE})
+    for step, value in enumerate((2.0, math.nan, 0.501), start=1):
+        assert weights.observe(step, {"entropy": value}) == []
+    assert weights.observe(4, {"entropy": 0.5}) == ["dense"]
+    assert weights.observe(5, {"entropy": 9.0}) == []
+    assert weights.at(5) == {"dense": 0.0}
+
+
+@pytest.mark.parametrize("schedule", [DENSE, RARE])
+def test_metric_that_a_step_lacks_decides_nothing(schedule: Schedule):
+    weights = RewardWeights({"dense": schedule})
     assert weights.observe(1, {"loss": 1.0}) == []
     assert weights.at(1) == {"dense": 1.0}
+
+
+def test_error_class_that_a_step_lacks_is_none_of_its_rows():
+    weights = RewardWeights({"dense": GONE})
+    assert weights.observe(1, {"error_class/timeout": 0.01}) == []
+    assert weights.observe(2, {"error_class/passed": 1.0}) == ["dense"]
 
 
 def test_weights_are_in_the_order_of_the_configuration():

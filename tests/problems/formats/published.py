@@ -100,6 +100,9 @@ CRUXEVAL: Row = {
     "output": "[2, 3]",
     "id": "sample_5",
 }
+CRUXEVAL_STEPS: Row = CRUXEVAL | {
+    "code": "def f(nums):\n    kept = [n for n in nums if n > 1]\n    return kept",
+}
 CRUXEVAL_EXPRESSION: Row = {
     "code": "A = 'A'\ndef f(text, n):\n    return text * n",
     "input": "''.join([A] * 2), n=dict(two=2)['two']",
@@ -338,6 +341,7 @@ ROWS: dict[str, list[Row]] = {
     "cruxeval": [CRUXEVAL],
     "cruxeval_input": [CRUXEVAL, CRUXEVAL_EXPRESSION],
     "cruxeval_trace": [CRUXEVAL],
+    "cruxeval_steps": [CRUXEVAL_STEPS],
     "codeio": [CODEIO],
     "livecodebench": [LCB_STDIN, LCB_FUNCTIONAL],
     "apps": [APPS_STDIN, APPS_CALL, APPS_METHOD],
@@ -366,6 +370,7 @@ REQUIRED: dict[str, str] = {
     "cruxeval": "id code input output",
     "cruxeval_input": "id code input output",
     "cruxeval_trace": "id code input output",
+    "cruxeval_steps": "id code input output",
     "codeio": "task_description input_output_spec code_sample input_generator",
     "livecodebench": (
         "question_content question_id platform difficulty contest_date "

@@ -248,6 +248,30 @@ def test_row_that_is_published_so_is_left_out_and_is_no_error(
         load_format(name).problem(ROWS[name][0] | changes, "f: row 1")
 
 
+def test_steps_are_what_the_anchors_print(problems_of: MakeProblems):
+    (problem,) = problems_of("cruxeval_steps", ROWS["cruxeval_steps"][0])
+    assert problem.columns["steps"] == [["kept", "[2, 3]"], ["result", "[2, 3]"]]
+    assert 'print(f"kept: {kept!r}")' in problem.prompt
+    assert problem.prompt.endswith("exactly as it prints them.")
+    assert problem.tags["steps"] == "2" and problem.kind == "trace"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(nums):\n    return [n for n in nums if n > 1]",
+        "def f(nums):\n    kept = set(nums) - {1}\n    return sorted(kept)",
+        "def f(nums):\n    print(nums)\n    kept = nums[1:]\n    return kept",
+        "def f(nums):\n    kept = nums[1:]\n    for n in nums:\n        return kept",
+        "def f(nums):\n    kept = nums[1:]\n    raise ValueError",
+    ],
+    ids=["no step", "a set", "prints", "returns in a loop", "raises"],
+)
+def test_program_without_steps_is_left_out(code: str, problems_of: MakeProblems):
+    with pytest.raises(UnusableRowError, match=r"no anchors|no steps"):
+        problems_of("cruxeval_steps", ROWS["cruxeval_steps"][0] | {"code": code})
+
+
 def test_run_with_nothing_to_ask_about_is_left_out(problems_of: MakeProblems):
     row = ROWS["cruxeval_trace"][0] | {"code": "def f(x): return [x, g()]\ng = int"}
     with pytest.raises(UnusableRowError, match="nothing to ask"):

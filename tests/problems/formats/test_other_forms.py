@@ -385,6 +385,31 @@ def test_fields_are_taken_from_the_columns_that_are_named():
     )
 
 
+def test_hints_may_have_tiers():
+    row = {"steps": ["a", "b", "c"], "kinds": ["knowledge", "planning", "planning"]}
+    problem = of_file(row, hints="steps", hint_tiers="kinds")
+    assert problem.hints == ("a", "b", "c")
+    assert problem.hint_tiers == ("knowledge", "planning", "planning")
+    assert not {"steps", "kinds"} & problem.columns.keys()
+
+
+def test_each_tier_may_be_a_column():
+    row = {"code": ["x =", "x = 1"], "facts": "1 is odd", "first": "p", "second": "q"}
+    columns = {
+        "knowledge_hints": "facts",
+        "planning_hints": "first, second",
+        "solution_hints": "code",
+    }
+    problem = of_file(row, **columns)
+    assert problem.hints == ("1 is odd", "p", "q", "x =", "x = 1")
+    assert problem.hint_tiers == (
+        *("knowledge", "planning", "planning", "solution", "solution"),
+    )
+    assert of_file(row | {"facts": None}, **columns).hint_tiers[0] == "planning"
+    # A column of this name is a reference as a rule, and is no hint.
+    assert of_file({"solution": "x = 1"}).hints == ()
+
+
 def test_kind_may_be_a_column():
     assert of_file({"what": "trace", "reference": "1"}, kind="what").kind == "trace"
 
@@ -408,6 +433,17 @@ def test_id_may_be_missing():
         ({"tests": "def test_a(:"}, {}, "tests: is no Python"),
         ({"tests": "def test_a(tmp_path): f()"}, {}, "cannot stand alone"),
         ({"hints": "a\ud800"}, {}, "half a surrogate pair"),
+        ({"hints": ["a"], "hint_tiers": ["plan"]}, {}, "hint_tiers: has 'plan'. Use"),
+        (
+            {"hints": ["a"], "hint_tiers": ["planning", "planning"]},
+            {},
+            "hint_tiers: has 2 tiers of 1 hints",
+        ),
+        (
+            {"steps": ["a"], "facts": ["b"]},
+            {"hints": "steps", "knowledge_hints": "facts"},
+            "steps: has hints, and facts has too",
+        ),
     ],
 )
 def test_wrong_row_of_a_file_is_named(

@@ -139,3 +139,15 @@ def test_trace_questions_are_asked_about_most_programs(box: Sandbox):
         *("line", "value", "covered", "output")
     }
     assert_solved(whole, box)
+
+
+def test_steps_are_recorded_of_many_programs(box: Sandbox):
+    found, problems = converted("cruxeval_steps")
+    sample = problems[::SAMPLE]
+    whole = completed(found, sample, box)
+    assert len(whole) > 0.3 * len(sample)
+    for problem in whole:
+        steps = problem.columns["steps"]
+        assert isinstance(steps, list) and 2 <= len(steps) <= 10
+        assert steps[-1][1] == problem.reference
+    assert_solved(whole, box)

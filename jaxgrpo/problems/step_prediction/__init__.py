@@ -1,0 +1,1 @@
+"""What does a program print on its way? Small generated functions with anchors."""
