@@ -66,8 +66,8 @@ def distill(
 
         path, changes = find_config(config), list(overrides or [])
         if only:
-            changes += [f"{_FIELD}=[0]", "distill.only=true"]
-        elif not _has_phases(path, changes):
+            changes += ["distill.only=true"]
+        if not _has_phases(path, changes):
             changes = [f"{_FIELD}=[0]", *changes]
         checked = load_config(path, changes)
 

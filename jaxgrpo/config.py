@@ -54,6 +54,7 @@ from jaxgrpo.config_tables import (
     ScorerConfig,
     Table,
 )
+from jaxgrpo.config_toml import toml_value
 from jaxgrpo.device.cuts import legal_microbatches
 
 __all__ = [
@@ -355,7 +356,7 @@ def _check_nothing_is_idle(config: Config) -> None:
     else:
         names = ("supervised.problems_per_batch",)
         _refuse_changed(config, names, "run.mode is 'grpo'")
-    if not config.evaluation.every_steps:
+    if not (config.evaluation.every_steps or config.temperature.calibration_problems):
         names = ("evaluation.num_validation_problems",)
         _refuse_changed(config, names, "evaluation.every_steps is 0")
     if "markers" not in (config.scorer.extraction, config.scorer.literal_extraction):
@@ -392,6 +393,6 @@ def _refuse_changed(config: Config, names: tuple[str, ...], reason: str) -> None
         value = getattr(table, field)
         if value != default:
             raise ValueError(
-                f"{name} {value!r} has no effect while {reason}. Remove it or leave "
-                f"it at its default, {default!r}."
+                f"{name} {value!r} has no effect while {reason}. Remove it or set "
+                f"{name}={toml_value(default)}, its default."
             )

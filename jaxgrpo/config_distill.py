@@ -68,8 +68,8 @@ class DistillConfig(Table):
             )
         if self.only and self.at_steps != (0,):
             raise ValueError(
-                f"distill.only ends the run before its first step, and "
-                f"distill.at_steps is {list(self.at_steps)}. Set it to [0]."
+                "distill.only (--only) ends the run before its first step, and "
+                f"distill.at_steps is {list(self.at_steps)}. Set distill.at_steps=[0]."
             )
         number = len(self.temperatures)
         if not number or len(set(self.temperatures)) < number:

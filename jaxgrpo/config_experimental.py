@@ -113,9 +113,26 @@ def check_experimental(config: "Config") -> None:
             f"experimental.method is {method!r}, and objective.preset {preset!r} "
             f"{reason}. Set objective.preset to one of {', '.join(fitting)}."
         )
+    if method == "s_trace" and preset == "cispo":
+        _refuse_constant_ratios(config)
     if method == "sc_grpo" and config.sampling.group_size < 3:
         raise ValueError(
             "experimental.method is 'sc_grpo', which weighs groups with two right "
             "completions and one that is wrong, and sampling.group_size is "
             f"{config.sampling.group_size}. Raise it to 3 or more."
+        )
+
+
+def _refuse_constant_ratios(config: "Config") -> None:
+    """Refuses traces without effect: CISPO's ratios are weights without a gradient.
+
+    They are 1 in the first update, but for completions of earlier policies.
+    """
+    o = config.objective
+    if o.updates_per_rollout * o.minibatches == 1 and config.replay.method == "none":
+        raise ValueError(
+            "experimental.method 's_trace' has no effect with objective.preset 'cispo' "
+            "and one update per step: its ratios are all 1 and have no gradient. Raise "
+            "objective.updates_per_rollout or objective.minibatches, or set another "
+            "preset."
         )

@@ -285,11 +285,29 @@ def _how_to_set(path: list[str | int], name: str, value: Any) -> str:
     near = difflib.get_close_matches(str(value), choices, n=1)
     if near:
         return f"Did you mean {toml_value(near[0])}?"
+    if choices and "default" in node:
+        return f"Choose one of these; the default is {toml_value(node['default'])}."
+    items = node_at([*path, 0]) if node.get("type") == "array" else {}
+    if items and "properties" not in items and not isinstance(value, (list, dict)):
+        return f"Write it as a list: {name}={toml_value(_as_list(value, items))}."
     if "properties" in node:
         return f"Write a table [{name}] with {', '.join(list(node['properties'])[:3])}."
     if "default" in node:
         return f"Change {name}; its default is {toml_value(node['default'])}."
     return f"Change {name}."
+
+
+def _as_list(value: Any, items: Mapping[str, Any]) -> list[Any]:
+    """Returns what a value that should be a list was likely meant to be."""
+    texts = [part.strip() for part in value.split(",")] if type(value) is str else []
+    if "enum" in items:
+        known = [str(choice) for choice in items["enum"]]
+        return [
+            (difflib.get_close_matches(text, known, n=1) or [text])[0] for text in texts
+        ] or [value]
+    is_text = items.get("type") == "string"
+    parsed = texts if is_text else [_parsed_value(text) for text in texts]
+    return parsed or [value]
 
 
 def _unknown_reward(name: str, context: Mapping[str, str]) -> str:

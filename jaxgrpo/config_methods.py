@@ -71,6 +71,13 @@ class ReplayConfig(Table):
                 f"replay.min_stored {self.min_stored} is more than replay.max_stored "
                 f"{self.max_stored}, so nothing would ever be replayed. Lower it."
             )
+        if self.method == "samples" and self.strategy != "all":
+            if self.num_replays > self.max_stored:
+                raise ValueError(
+                    f"replay.num_replays {self.num_replays} is more than "
+                    f"replay.max_stored {self.max_stored}, so that fewer would always "
+                    "be replayed. Lower it or raise replay.max_stored."
+                )
         return self
 
     @property
@@ -134,6 +141,11 @@ class ScaffoldConfig(Table):
                     f"scaffold.{name} {value!r} has no effect while scaffold.tiers is "
                     "empty. List tiers or remove it."
                 )
+        if self.tiers and self.exempt_share == 1.0:
+            raise ValueError(
+                f"scaffold.exempt_share {self.exempt_share} leaves no step with hints, "
+                f"so that scaffold.tiers {list(self.tiers)} has no effect. Lower it."
+            )
         return self
 
 
@@ -330,6 +342,8 @@ def check_methods(config: "Config") -> None:
             f"sampling.temperature and temperature.then are {list(stages)}, which does "
             "not ascend. List ever higher temperatures."
         )
+    _check_stages_can_change(config)
+    _check_calibration(config)
     on = {method.name: method for method in METHODS if method.is_on(config)}
     for method in on.values():
         for other, reason in method.conflicts.items():
@@ -338,6 +352,34 @@ def check_methods(config: "Config") -> None:
                     f"{method.name} cannot be combined with {other}: {reason}. Turn "
                     "one of them off."
                 )
+
+
+def _check_stages_can_change(config: "Config") -> None:
+    """Refuses a first stage that lasts as long as the run."""
+    t, num_steps = config.temperature, config.run.num_steps
+    name = "min_stage_steps" if t.min_stage_steps >= t.window else "window"
+    first = getattr(t, name)
+    # A calibration may begin with any stage, and stay there.
+    if t.then and not t.calibration_problems and first >= num_steps:
+        raise ValueError(
+            f"temperature.{name} {first} is not less than run.num_steps {num_steps}, "
+            f"so that temperature.then {list(t.then)} is never reached. Lower it."
+        )
+
+
+def _check_calibration(config: "Config") -> None:
+    """Refuses to calibrate on more problems than there are."""
+    number = config.temperature.calibration_problems
+    sizes = {
+        "evaluation.num_validation_problems": config.evaluation.num_validation_problems,
+        "data.num_validation": config.data.limit_of("validation"),
+    }
+    for name, available in sizes.items():
+        if available and number > available:
+            raise ValueError(
+                f"temperature.calibration_problems {number} is more than {name} "
+                f"{available}, the problems there are for it. Lower it or raise {name}."
+            )
 
 
 def combination_table() -> str:

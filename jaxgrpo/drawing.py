@@ -65,6 +65,16 @@ class Drawing:
         of_tail = [self.policy.encode(self.asked(problem)) for problem in tail]
         return tail + problems, of_tail + prompts
 
+    def more_problems(self, number: int) -> list[Problem]:
+        """The next problems whose prompts fit, for a step that wants more of them.
+
+        Args:
+          number: Of problems.
+        """
+        problems, _ = self.next_prompts(number)
+        self.counters.num_problems += len(problems)
+        return problems
+
     def next_prompts(self, number: int) -> tuple[list[Problem], list[Prompt]]:
         """The next problems whose prompts fit, with their prompts.
 

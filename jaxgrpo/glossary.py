@@ -24,6 +24,7 @@ GLOSSARY: dict[str, str] = {
     "frac_reward_zero_std": "Share of groups with all rewards equal (dead groups).",
     "frac_reward_many_values": "Share of groups with unequal rewards that have "
     "three different ones or more.",
+    "frac_update_zero_std": "The same share of the groups that reach the update.",
     "frac_reward_all_zero": "Share of groups in which every judged row is wrong.",
     "frac_reward_all_one": "Share of groups in which every judged row is correct.",
     "frac_reward_mixed": "Share of groups with both correct and wrong rows.",
@@ -58,6 +59,7 @@ GLOSSARY: dict[str, str] = {
     "replay/dropped_stale": "Stored groups dropped because of their age.",
     "replay/replayed_samples": "Stored completions that the step learned from.",
     "replay/stored_samples": "Completions in the store after the step.",
+    "replay/stored_mb": "Size of the stored completions in a checkpoint.",
     "replay/stored_problems": "Problems that have stored completions.",
     "replay/mean_age": "Mean updates that replayed completions are behind the policy.",
     "replay/online_reward": "Mean summed reward of the step's own completions.",
@@ -161,6 +163,7 @@ GLOSSARY: dict[str, str] = {
     "learning_rate": "Learning rate of AdamW in this step.",
     "update_skipped": "Updates of the step left out because loss or gradient was not "
     "finite.",
+    "update_empty": "Updates of the step left out because no completion counted.",
     # Reward models (`jaxgrpo train-reward`).
     "accuracy": "Share of the step's pairs whose preferred answer has the higher "
     "score.",

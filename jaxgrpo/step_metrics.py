@@ -70,6 +70,11 @@ def warnings_of(metrics: Mapping[str, float], *, gap_limit: float) -> list[str]:
         )
     if metrics["update_skipped"]:
         texts.append("loss or gradient was not finite; the update was left out.")
+    if metrics["update_empty"]:
+        texts.append(
+            f"{metrics['update_empty']:.0f} updates had no completion to learn from "
+            "and were left out."
+        )
     return texts
 
 
@@ -245,6 +250,21 @@ def dead_group_metrics(
         "frac_reward_mixed": _share([any(f) and not all(f) for f in verdicts]),
         "frac_reward_all_one": _share([all(flags) for flags in verdicts]),
     }
+
+
+def updated_group_metrics(
+    groups: Sequence[Group], weights: Mapping[str, float]
+) -> dict[str, float]:
+    """Share of the groups that reach the update with all their rewards equal.
+
+    What regrouping does shows in how far it is from `frac_reward_zero_std`.
+
+    Args:
+      groups: After regrouping.
+      weights: Factor of each reward.
+    """
+    share = dead_group_metrics(groups, weights)["frac_reward_zero_std"]
+    return {"frac_update_zero_std": share}
 
 
 def is_judged(score: Score) -> bool:

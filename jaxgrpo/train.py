@@ -78,6 +78,7 @@ from jaxgrpo.step_metrics import (
     num_tokens,
     reward_histograms,
     total_rewards,
+    updated_group_metrics,
     warnings_of,
 )
 from jaxgrpo.stopwatch import Stopwatch
@@ -317,6 +318,7 @@ def _step(
     )
     clock.lap("dump_rollout_generations")
     metrics = update_metrics | group_metrics(scored, weights)
+    metrics |= updated_group_metrics(groups, weights)
     metrics |= run.weights.metrics(step)
     metrics |= run.counters.add(prompts, scored)
     metrics |= run.scorer.metrics() | run.compile_watch.take()
@@ -351,7 +353,7 @@ def _turn(run: _Run, state: TrainState, step: int) -> Turn:
         weights=run.weights.at(step),
         is_decoupled=run.config.objective.combine == "normalize_then_sum",
         draw=partial(run.drawing.scored_on_request, state, step),
-        next_problems=lambda number: run.drawing.next_prompts(number)[0],
+        next_problems=run.drawing.more_problems,
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jaxgrpo.assembly import problems_of
@@ -16,6 +16,8 @@ from jaxgrpo.run_folder import write_json
 
 FILE_NAME = "kept_problems.json"
 """In the run folder: what was kept, and by which file."""
+_MOST_SHOWN = 12
+"""Of names in a message."""
 
 
 def training_problems(
@@ -32,7 +34,7 @@ def training_problems(
       ValueError: There are fewer problems than are drawn at a time; or the file of
         pass rates is missing, malformed, of other problems or not the one that the
         run began with, or too few problems are kept; or no problem has a hint of a
-        tier that is to be tried.
+        tier that is to be tried, or is of a level of the curriculum.
     """
     data, report = config.data, console.counter("preparing problems")
     problems = problems_of(data, data.split, report=report)
@@ -47,7 +49,51 @@ def training_problems(
     scaffold = config.scaffold
     where = f"the split {data.split!r} of {data.dataset}"
     check_hints(problems, scaffold.tiers, scaffold.source, where)
+    check_levels(problems, config.curriculum.order, config.curriculum.tag, where)
     return problems
+
+
+def check_levels(
+    problems: Iterable[Problem], order: tuple[str, ...], tag: str, where: str
+) -> None:
+    """Refuses levels of a curriculum that no problem is of.
+
+    Args:
+      problems: That a run draws from; gone through until each level is found.
+      order: As configured.
+      tag: Likewise.
+      where: What the problems are, for messages.
+
+    Raises:
+      ValueError: Names the levels, those that there are, and what to change.
+    """
+    missing, found, tags = dict.fromkeys(order), set[str](), set[str]()
+    if not missing:
+        return
+    for problem in problems:
+        tags |= problem.tags.keys()
+        if tag in problem.tags:
+            found.add(problem.tags[tag])
+            missing.pop(problem.tags[tag], None)
+        if not missing:
+            return
+    if not found:
+        raise ValueError(
+            f"curriculum.tag {tag!r}: no problem of {where} has such a tag; tags are: "
+            f"{_listed(tags)}. Set curriculum.tag to one of them."
+        )
+    raise ValueError(
+        f"curriculum.order names {', '.join(map(repr, missing))}, and no problem of "
+        f"{where} has such a tag {tag!r}; its values are: {_listed(found)}. Correct "
+        "the level or remove it."
+    )
+
+
+def _listed(names: set[str]) -> str:
+    """The names, the first of many."""
+    shown = sorted(names)[:_MOST_SHOWN]
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "") or "none"
 
 
 def _kept(

@@ -4,6 +4,7 @@ Programs have fixed shapes, so the largest batch that a configuration can lead t
 decides, and what is missing from it is padded.
 """
 
+import math
 from typing import NamedTuple
 
 from jaxgrpo.config import Config
@@ -35,14 +36,19 @@ def update_shape(config: Config) -> UpdateShape:
     Args:
       config: Of a `grpo` run.
     """
-    s, replay = config.sampling, config.replay
+    s, replay, o = config.sampling, config.replay, config.objective
     has_groups_of_their_own = (
         replay.most_replays > 0 and replay.normalization == "split"
     )
     prompts_per_problem = 1 + has_groups_of_their_own + bool(config.scaffold.tiers)
+    rows_per_problem = s.group_size
+    if replay.most_replays:  # With as many more as cut into equal parts.
+        problems = s.problems_per_step // o.minibatches
+        unit = o.microbatches // math.gcd(problems, o.microbatches)
+        rows_per_problem = -(-(s.group_size + replay.most_replays) // unit) * unit
     return UpdateShape(
         num_prompts=s.problems_per_step * prompts_per_problem,
-        num_rows=s.problems_per_step * (s.group_size + replay.most_replays),
+        num_rows=s.problems_per_step * rows_per_problem,
         has_stored_rows=replay.method != "none",
         has_factors=replay.factor != 1.0 or config.truncation_mask.probability > 0,
         has_focus=config.credit.method == "egca",

@@ -260,6 +260,7 @@ compile_watch
 problems
 problems.formats.format
 problems.formats
+config_toml
 config_tables
 config_rewards
 config_data
@@ -273,7 +274,6 @@ config_experimental
 config_scaffold
 config_distill
 config
-config_toml
 config_fields
 config_help
 config_loading

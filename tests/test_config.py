@@ -255,6 +255,42 @@ def test_wrong_choice_names_the_nearest(grpo_file: Path):
     assert message.endswith('Did you mean "cosine"?')
 
 
+def test_wrong_choice_far_from_all_points_to_them(grpo_file: Path):
+    message = complaint(grpo_file, "replay.method=repo")
+    assert 'expected "none" | "groups" | "samples", got text' in message
+    assert message.endswith('Choose one of these; the default is "none".')
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("scaffold.tiers=knowledge", 'scaffold.tiers=["knowledge"]'),
+        ("scaffold.tiers=trace,knowlege", 'scaffold.tiers=["trace", "knowledge"]'),
+        ("distill.at_steps=0", "distill.at_steps=[0]"),
+        ("evaluation.pass_at=1,4", "evaluation.pass_at=[1, 4]"),
+        ("curriculum.order=easy", 'curriculum.order=["easy"]'),
+    ],
+)
+def test_a_scalar_for_a_list_says_how_to_write_it(
+    grpo_file: Path, override: str, expected: str
+):
+    message = complaint(grpo_file, override)
+    assert message.endswith(f"Write it as a list: {expected}.")
+
+
+def test_validation_problems_of_a_calibration_are_taken(grpo_file: Path):
+    """Without evaluations during training: the calibration reads them."""
+    changes = ["temperature.then=[1.5]", "evaluation.num_validation_problems=64"]
+    changes.append("temperature.calibration_problems=64")
+    assert load_config(grpo_file, changes).evaluation.num_validation_problems == 64
+
+
+def test_an_idle_field_names_the_override_that_helps(grpo_file: Path):
+    message = complaint(grpo_file, "evaluation.num_validation_problems=64")
+    assert "evaluation.every_steps is 0" in message
+    assert "set evaluation.num_validation_problems=512, its default." in message
+
+
 def test_wrong_value_names_the_default(grpo_file: Path):
     message = complaint(grpo_file, "optimizer.learning_rate=0")
     assert message.endswith("its default is 1e-06.")
@@ -298,6 +334,38 @@ def test_unknown_reward_names_the_nearest(grpo_file: Path):
         (
             ["evaluation.every_steps=5", "data.num_validation=100"],
             "num_validation_problems 512 is more than data.num_validation 100",
+        ),
+        (
+            ["replay.method=samples", "replay.num_replays=17"],
+            "replay.num_replays 17 is more than replay.max_stored 16",
+        ),
+        (
+            ['scaffold.tiers=["trace"]', "scaffold.exempt_share=1"],
+            "scaffold.exempt_share 1.0 leaves no step with hints",
+        ),
+        (
+            ["temperature.then=[1.5]", "temperature.min_stage_steps=40"],
+            "min_stage_steps 40 is not less than run.num_steps 40",
+        ),
+        (
+            [
+                "temperature.then=[1.5]",
+                "temperature.min_stage_steps=1",
+                "temperature.window=40",
+            ],
+            "temperature.window 40 is not less than run.num_steps 40",
+        ),
+        (
+            ["temperature.then=[1.5]", "temperature.calibration_problems=513"],
+            "513 is more than evaluation.num_validation_problems 512",
+        ),
+        (
+            [
+                "temperature.then=[1.5]",
+                "temperature.calibration_problems=9",
+                "data.num_validation=8",
+            ],
+            "calibration_problems 9 is more than data.num_validation 8",
         ),
         (["data.num_train=10"], "sampling.problems_per_step 64 is more than"),
         (["data.split=test"], "both 'test'"),

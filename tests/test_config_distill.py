@@ -32,7 +32,10 @@ def test_a_run_of_the_phase_alone_makes_no_step():
         ({"only": True}, "distill.only True has no effect"),
         ({"at_steps": [10, 5]}, r"at_steps is \[10, 5\], which does not ascend"),
         ({"at_steps": [5, 5]}, "does not ascend"),
-        ({"at_steps": [10], "only": True}, r"before its first step.*\[10\]. Set it to"),
+        (
+            {"at_steps": [10], "only": True},
+            r"before its first step.*\[10\]. Set distill",
+        ),
         ({"at_steps": [101]}, "goes beyond run.num_steps 100"),
         ({"at_steps": [0], "temperatures": []}, "at least one, and each once"),
         ({"at_steps": [0], "temperatures": [1.0, 1.0]}, "each once"),

@@ -61,6 +61,7 @@ OAR, SC, TRACE = (
         ({"experimental": {"method": "sc_grpo", "trace_decay": 0.5}}, "has no effect"),
         (OAR | {"objective": {"preset": "gspo"}}, "moves all tokens"),
         (TRACE | {"objective": {"preset": "gspo_token"}}, "ratios of its own"),
+        (TRACE | {"objective": {"preset": "cispo"}}, "no effect with objective.preset"),
         (SC | {"sampling": {"group_size": 2}}, "Raise it to 3 or more"),
         (SC | {"dynamic_sampling": {"max_tries": 2}}, "SC-GRPO cannot be combined"),
         (TRACE | {"credit": {"method": "egca"}}, "S-trace cannot be combined"),
@@ -70,6 +71,18 @@ OAR, SC, TRACE = (
 def test_what_has_no_effect_or_no_room_is_refused_in_a_line(tables, line):
     message = complaint(**tables)
     assert line in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"objective": {"preset": "cispo", "updates_per_rollout": 2}},
+        {"objective": {"preset": "cispo", "minibatches": 2}},
+        {"objective": {"preset": "cispo"}, "replay": {"method": "samples"}},
+    ],
+)
+def test_traces_fit_cispo_where_ratios_are_not_all_1(more):
+    assert config(**TRACE | more).objective.preset == "cispo"
 
 
 def test_presets_that_fit_are_those_with_such_ratios():

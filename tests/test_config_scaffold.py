@@ -9,7 +9,9 @@ import pytest
 
 from jaxgrpo.config import Config
 from jaxgrpo.config_scaffold import check_hints
+from jaxgrpo.console import Console
 from jaxgrpo.host.records import Problem
+from jaxgrpo.training_problems import check_levels, training_problems
 
 BASE: dict[str, Any] = {
     "model": {"checkpoint": "builtin:output_prediction_base"},
@@ -116,10 +118,38 @@ def test_problems_are_looked_at_until_all_tiers_are_found():
     check_hints(problems(), (), "data", "x")
 
 
-def test_a_run_says_that_its_data_has_no_hints(tmp_path: Path):
-    from jaxgrpo.console import Console
-    from jaxgrpo.training_problems import training_problems
+def test_levels_that_no_problem_is_of_are_named():
+    problems = [
+        replace(problem(), tags={"difficulty": level, "source": "x"})
+        for level in ("easy", "hard")
+    ]
+    check_levels(problems, ("hard", "easy"), "difficulty", "x")
+    check_levels(problems, (), "difficulty", "x")
+    # A later level too, which a run would find out about late or never.
+    message = "names 'hrd', and no problem of x .*values are: easy, hard. Correct"
+    with pytest.raises(ValueError, match=message):
+        check_levels(problems, ("easy", "hrd"), "difficulty", "x")
+    message = "curriculum.tag 'level': .*tags are: difficulty, source. Set"
+    with pytest.raises(ValueError, match=message):
+        check_levels(problems, ("easy",), "level", "x")
 
+
+def test_a_run_says_that_no_problem_is_of_a_level(tmp_path: Path):
+    rows = [
+        {"id": i, "prompt": f"Write f{i}.", "tests": [f"assert f{i}() is None"]}
+        for i in range(40)
+    ]
+    path = tmp_path / "f.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"path": str(path), "cache_dir": str(tmp_path)}
+    made = config("file", data=data, sampling={"problems_per_step": 2})
+    curriculum = made.curriculum.model_copy(update={"order": ("easy",)})
+    made = made.model_copy(update={"curriculum": curriculum})
+    with pytest.raises(ValueError, match="no problem of the split 'train' of file"):
+        training_problems(made, tmp_path, Console("quiet", 1))
+
+
+def test_a_run_says_that_its_data_has_no_hints(tmp_path: Path):
     rows = [
         {"id": i, "prompt": f"Write f{i}.", "tests": [f"assert f{i}() is None"]}
         for i in range(40)

@@ -280,7 +280,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, Path]]:
         ("[distill]\nepochs = 3\n", [], (0,), False),
         ("[distill]\nat_steps = [1, 3]\n", [], (1, 3), False),
         ("", ["distill.at_steps=[2]"], (2,), False),
-        ("[distill]\nat_steps = [1, 3]\n", ["--only"], (0,), True),
+        ("", ["--only"], (0,), True),
+        ("[distill]\nat_steps = [0]\n", ["--only"], (0,), True),
     ],
 )
 def test_the_verb_begins_with_a_phase_unless_told_otherwise(
@@ -294,6 +295,21 @@ def test_the_verb_begins_with_a_phase_unless_told_otherwise(
     ((checked, folder),) = trained
     assert checked.distill.at_steps == at_steps and checked.distill.only == only
     assert folder == Path("runs/mine_distilled")
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments"),
+    [("[distill]\nat_steps = [1, 3]\n", []), ("", ["distill.at_steps=[2]"])],
+)
+def test_only_does_not_override_steps_silently(
+    config_file, trained, tmp_path, table, arguments
+):
+    path = tmp_path / "mine.toml"
+    path.write_text(config_file.read_text() + table)
+    common = ["distill", str(path), "distill.num_problems=16", "--only"]
+    result = CliRunner().invoke(app, [*common, *arguments])
+    assert result.exit_code == 2 and not trained
+    assert "Set distill.at_steps=[0]." in " ".join(result.output.split())
 
 
 def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path):

@@ -165,6 +165,7 @@ RECIPES = {
         overrides=(
             "sampling.stages.0.num_steps=1",
             "sampling.stages.0.max_new_tokens=8",
+            "temperature.calibration_problems=2",  # two steps are too few for a stage
         ),
         metrics=(
             "truncation_mask/masked_share",
@@ -418,6 +419,8 @@ def test_method_makes_two_steps_from_the_shipped_base(
     changes = [*SHORT, f"data.cache_dir={session_cache}"]
     if name == "methods/distill":
         changes.append("distill.num_problems=16")
+    if name == "methods/temperature_stages":
+        changes.append("temperature.calibration_problems=2")  # no time for a stage
     if name == "methods/bilevel":  # its own base is made by a run before
         changes.append("model.checkpoint=builtin:output_prediction_base")
     if name == "methods/gated_shaping":  # in two steps from one end to the other

@@ -42,6 +42,7 @@ from jaxgrpo.step_metrics import (
     prompt_metrics,
     reward_metrics,
     total_rewards,
+    updated_group_metrics,
     warnings_of,
 )
 
@@ -370,6 +371,7 @@ def test_a_gap_between_sampler_and_trainer_is_warned_of_above_its_limit():
         "sampling/sampling_logp_difference/mean": 0.02,
         "sampling/sampling_logp_difference/max": 1.5,
         "update_skipped": 0.0,
+        "update_empty": 0.0,
     }
     assert warnings_of(metrics, gap_limit=0.02) == []
     (text,) = warnings_of(metrics, gap_limit=0.01)
@@ -381,5 +383,18 @@ def test_a_gap_between_sampler_and_trainer_is_warned_of_above_its_limit():
 
 def test_an_update_that_was_left_out_is_warned_of():
     metrics = {"sampling/sampling_logp_difference/mean": 0.0, "update_skipped": 2.0}
-    (text,) = warnings_of(metrics, gap_limit=0.01)
+    (text,) = warnings_of(metrics | {"update_empty": 0.0}, gap_limit=0.01)
     assert "not finite" in text
+
+
+def test_updates_without_a_completion_are_warned_of():
+    metrics = {"sampling/sampling_logp_difference/mean": 0.0, "update_skipped": 0.0}
+    (text,) = warnings_of(metrics | {"update_empty": 2.0}, gap_limit=0.01)
+    assert text.startswith("2 updates had no completion to learn from")
+
+
+def test_the_dead_share_of_the_update_is_of_the_groups_that_reach_it():
+    assert updated_group_metrics([DEAD, FULL, MIXED], WEIGHTS) == {
+        "frac_update_zero_std": pytest.approx(2 / 3)
+    }
+    assert updated_group_metrics([MIXED], WEIGHTS) == {"frac_update_zero_std": 0.0}

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from optax.contrib import MuonDimensionNumbers
 
 from jaxgrpo.device.model.decoder import Params
@@ -153,32 +153,41 @@ def apply_gradients(
     loss: Float[Array, ""],
     grads: Any,
     optimizer: optax.GradientTransformation,
+    *,
+    has_tokens: Bool[Array, ""] | bool = True,
 ) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
-    """The state after an update, or the same state if anything is not finite.
+    """The state after an update, or the same state if it must not be made.
+
+    That is so if loss or gradient is not finite, and if there was nothing to learn
+    from: momentum and weight decay move weights even where the gradient is 0.
 
     Args:
       state: Before the update.
       loss: Its value decides together with the gradient's norm.
       grads: Tree like the parameters.
       optimizer: What turns gradients into updates.
+      has_tokens: Whether any token counted.
 
     Returns:
-      The new state (`step` counts attempts) and `grad_norm`, `update_skipped`.
+      The new state (`step` counts attempts) and `grad_norm`, `update_skipped` (1 where
+      something was not finite).
     """
     grad_norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
 
-    def keep_if_finite(new: Array, old: Array) -> Array:
-        return jnp.where(is_finite, new, old)
+    is_made = is_finite & has_tokens
+
+    def if_made(new: Array, old: Array) -> Array:
+        return jnp.where(is_made, new, old)
 
     new_state = state._replace(
         step=state.step + 1,
-        params=kept_in_place(jax.tree.map(keep_if_finite, params, state.params)),
-        opt_state=kept_in_place(
-            jax.tree.map(keep_if_finite, opt_state, state.opt_state)
-        ),
+        params=kept_in_place(jax.tree.map(if_made, params, state.params)),
+        opt_state=kept_in_place(jax.tree.map(if_made, opt_state, state.opt_state)),
     )
-    skipped = (~is_finite).astype(jnp.float32)
-    return new_state, {"grad_norm": grad_norm, "update_skipped": skipped}
+    return new_state, {
+        "grad_norm": grad_norm,
+        "update_skipped": (~is_finite).astype(jnp.float32),
+    }

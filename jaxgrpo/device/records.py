@@ -94,7 +94,7 @@ class Scored(NamedTuple):
     """Grade of each passing row, in (0, 1]; NaN for a passing row that has none, -inf
     for rows that do not pass. None where nothing is graded."""
     added_advantages_B: Float[Array, " B"] | None = None
-    """Added to the rows' advantages; None where nothing is."""
+    """Added to the advantages of rows whose group has none; None where nothing is."""
 
 
 class TrainState(NamedTuple):

@@ -82,20 +82,23 @@ def token_advantages(
         baseline=s.baseline, combine=s.combine, ddof=s.ddof, epsilon=s.epsilon,
         is_real_B=rollouts.is_real_B,
     )  # fmt: skip
+    is_counted_B = _is_counted(rollouts, scored, weights_R, s.combine)
     metrics: dict[str, Float[Array, ""]] = {}
     if scored.qualities_B is not None:
         before_B = advantages_B
         advantages_B = redistributed_advantages(
             before_B, scored.qualities_B, ~jnp.isneginf(scored.qualities_B),
-            rollouts.group_id_B, cap=s.quality_cap, is_real_B=rollouts.is_real_B,
+            rollouts.group_id_B, cap=s.quality_cap, is_counted_B=is_counted_B,
         )  # fmt: skip
         moved_B = jnp.where(rollouts.is_real_B, jnp.abs(advantages_B - before_B), 0.0)
         num_rows = jnp.maximum(rollouts.is_real_B.sum(), 1)
         metrics["redistribution/moved_advantage"] = moved_B.sum() / num_rows
     if scored.added_advantages_B is not None:
-        advantages_B = advantages_B + scored.added_advantages_B
+        # Rewards that tell the group apart have a say of their own, and keep it.
+        is_dead_B = _is_all_zero(advantages_B[:, None], rollouts, is_counted_B)
+        added_B = jnp.where(is_dead_B, scored.added_advantages_B, 0.0)
+        advantages_B = advantages_B + added_B
     mask_BT = completion_mask(rollouts.lengths_B, rollouts.completion_BT.shape[1])
-    is_counted_B = _is_counted(rollouts, scored, weights_R, s.combine)
     if scored.steps is not None:
         advantages_BT, metrics["credit/intra_share"] = _of_steps(
             scored.steps, rollouts, mask_BT, s

@@ -113,8 +113,6 @@ class _Conditions(NamedTuple):
 
     temperature: Float[Array, ""]
     constraints: ConstraintTables | None
-    entropy_threshold: Float[Array, ""] | None = None
-    """Entropy of the tokens that are traced, at least; None without traces."""
 
 
 class UpdateOutputs(NamedTuple):
@@ -170,8 +168,8 @@ def update(
       settings: What fixes the program.
 
     Returns:
-      The new state; metrics, means over the updates made (`update_skipped` counts
-      them); and values per row.
+      The new state; metrics, means over the updates made (`update_skipped` and
+      `update_empty` count those that were not); and values per row.
     """
     s = settings
     if weights_R is None:
@@ -199,8 +197,12 @@ def update(
     if is_traced:
         assert before is not None
         threshold = entropy_quantile(before[1], batch.mask_BT, s.trace_share)
-        conditions = conditions._replace(entropy_threshold=threshold)
+        # Once for all updates: later policies have other entropies.
+        is_traced_BT = (before[1] >= threshold) & batch.mask_BT
+        batch = batch._replace(is_traced_BT=is_traced_BT)
+        traced = finish_metrics({"share": fraction(is_traced_BT, batch.mask_BT)})
         found.metrics["experimental/s_trace/entropy_threshold"] = threshold
+        found.metrics["experimental/s_trace/traced_share"] = traced["share"]
     step = partial(
         _minibatch_update, architecture=architecture, optimizer=optimizer,
         conditions=conditions, settings=settings,
@@ -294,20 +296,19 @@ def _minibatch_update(
         values = joined_values(
             values, batch, settings.microbatches, settings.is_prompt_major
         )
-    state, update_metrics = apply_gradients(state, loss, grads, optimizer)
+    has_tokens = batch.mask_BT.any()
+    state, update_metrics = apply_gradients(
+        state, loss, grads, optimizer, has_tokens=has_tokens
+    )
+    update_metrics["update_empty"] = 1.0 - has_tokens.astype(jnp.float32)
     state = state._replace(ref_params=_moved_reference(state, settings))
     metrics = {"loss": loss} | finish_metrics(means) | update_metrics
     old_logprobs_BT = batch.old_logprobs_BT
     if old_logprobs_BT is None:
         old_logprobs_BT = _old_logprobs(values[0], batch)
-    is_traced_BT, threshold = None, conditions.entropy_threshold
-    if threshold is not None:
-        is_traced_BT = values[1] >= threshold
-        traced = finish_metrics({"share": fraction(is_traced_BT, batch.mask_BT)})
-        metrics["experimental/s_trace/traced_share"] = traced["share"]
     metrics |= ratio_extremes(
         settings.objective, values[0], old_logprobs_BT, batch.advantages_BT,
-        batch.mask_BT, is_traced_BT,
+        batch.mask_BT, batch.is_traced_BT,
     )  # fmt: skip
     return state, (metrics, values)
 
@@ -358,7 +359,7 @@ def _microbatch_loss(
         ref_logprobs_BT=batch.ref_logprobs_BT,
         sampler_logprobs_BT=batch.sampler_logprobs_BT,
         entropies_BT=entropies_BT,
-        entropy_threshold=conditions.entropy_threshold,
+        is_traced_BT=batch.is_traced_BT,
         denominator=denominator,
         preset=settings.objective,
     )

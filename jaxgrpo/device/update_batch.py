@@ -3,7 +3,9 @@
 Rows are cut into parts of equal size. Where every prompt has the same number of rows
 (`is_prompt_major`), the prompts are cut side by side with them and each is run once per
 update; parts that have to be smaller hold a share of the rows of each of their prompts,
-which is then run once per part. Otherwise every part runs all prompts and gathers.
+which is then run once per part. Otherwise every part runs all prompts and gathers, and
+rows are dealt out like cards: what only pads, or was drawn before, stands at the end
+of a batch and would fill parts of its own.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -35,6 +37,8 @@ class Batch(NamedTuple):
     is_stored_B: Bool[Array, " B"] | None = None
     """Rows that an earlier policy sampled, whose old log-probs are the sampler's; None
     where there can be none."""
+    is_traced_BT: Bool[Array, "B T"] | None = None
+    """Tokens of high entropy before the first update; None without traces."""
 
 
 Rows = TypeVar("Rows", bound=Any)
@@ -75,6 +79,8 @@ def split_batch(batch: Rows, num_parts: int, is_prompt_major: bool) -> Rows:
         return jnp.repeat(cut, num_shares, axis=0) if num_shares > 1 else cut
 
     def cut_rows(x: Array) -> Array:
+        if not is_prompt_major:
+            return x.reshape(-1, num_parts, *x.shape[1:]).swapaxes(0, 1)
         if num_shares == 1:
             return x.reshape(num_parts, x.shape[0] // num_parts, *x.shape[1:])
         shares = x.reshape(
@@ -106,7 +112,9 @@ def joined_values(
     num_prompts = batch.prompts.lengths_P.shape[0]
 
     def join(x: Array) -> Array:
-        if num_shares > 1:
+        if not is_prompt_major:
+            x = x.swapaxes(0, 1)
+        elif num_shares > 1:
             shares = x.reshape(
                 num_sets, num_shares, num_prompts // num_sets, -1, x.shape[-1]
             )

@@ -155,7 +155,7 @@ def over_updates(
 
 
 def _of_updates(name: str, values_U: Float[Array, " U"]) -> Float[Array, ""]:
-    if name == "update_skipped":
+    if name in ("update_skipped", "update_empty"):
         return values_U.sum()
     if name.endswith(("/min", "_min")):
         return values_U.min()

@@ -11,11 +11,13 @@ from optax.contrib import MuonDimensionNumbers
 
 from jaxgrpo.device.optimizer import (
     adamw,
+    apply_gradients,
     is_matrix,
     learning_rate_schedule,
     matrix_dims,
     muon,
 )
+from jaxgrpo.device.records import TrainState
 
 MATRICES = {"q_DNH", "down_FD"}
 # 100 updates: 10 of warm-up, 50 at the peak, 40 of decay down to a tenth.
@@ -180,3 +182,22 @@ def test_muon_decays_matrices_only(params: Any) -> None:
     for name, update in updates.items():
         decay = 0.1 if is_named_matrix(name) else 0.0
         np.testing.assert_allclose(update, -1e-2 * decay * named[name], rtol=1e-5)
+
+
+def test_nothing_to_learn_from_leaves_weights_and_moments_alone(params: Any) -> None:
+    """Momentum and decay would move them: the gradient of no completion is 0."""
+    chain = adamw(optax.constant_schedule(0.1), beta1=0.9, beta2=0.95,
+                  weight_decay=0.1, clip_norm=1.0)  # fmt: skip
+    state = TrainState(jnp.int32(0), params, chain.init(params), None)
+    ones = jax.tree.map(jnp.ones_like, params)
+    state, _ = apply_gradients(state, jnp.float32(1.0), ones, chain)
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    moved, _ = apply_gradients(state, jnp.float32(0.0), zeros, chain)
+    kept, metrics = apply_gradients(
+        state, jnp.float32(0.0), zeros, chain, has_tokens=jnp.array(False)
+    )
+    jax.tree.map(np.testing.assert_array_equal, kept.params, state.params)
+    jax.tree.map(np.testing.assert_array_equal, kept.opt_state, state.opt_state)
+    assert kept.step == 2 and metrics["update_skipped"] == 0.0
+    changes = jax.tree.map(lambda a, b: bool((a != b).any()), moved.params, kept.params)
+    assert all(jax.tree.leaves(changes))

@@ -124,6 +124,43 @@ def test_grades_move_advantage_among_passing_rows() -> None:
     )
 
 
+def test_an_abstaining_row_is_as_if_it_had_not_been_drawn() -> None:
+    """Rewards 1, 1, 0 and one that abstains, against the three alone."""
+    no = -jnp.inf
+    settings = AdvantageSettings(quality_cap=1.0)
+    pads_B = jnp.zeros(3)
+    rewards_B = jnp.array([1.0, 1.0, 0.0, jnp.nan])
+    both = [
+        _find(
+            rollouts()._replace(
+                group_id_B=jnp.array([0, 0, 0, 0, 4, 5, 6]), is_real_B=is_real_B
+            ),
+            Scored(jnp.concatenate([rewards_B, pads_B])[:, None], None)._replace(
+                qualities_B=jnp.array([1.0, 0.5, no, no, no, no, no])
+            ),
+            WEIGHTS, settings=settings,
+        )
+        for is_real_B in (jnp.arange(B) < 4, jnp.arange(B) < 3)
+    ]  # fmt: skip
+    four_B, three_B = (np.asarray(one.advantages_B) for one in both)
+    np.testing.assert_allclose(four_B, three_B, atol=1e-6)
+    assert four_B[3] == 0 and not np.asarray(both[0].mask_BT)[3].any()
+    # The cap bit, so that centring had something to do.
+    assert three_B[0] > three_B[1] and abs(three_B.sum()) < 1e-6
+
+
+def test_nothing_is_added_to_a_group_that_has_advantages() -> None:
+    """All wrong, but their pass rates tell the first group apart."""
+    rates = jnp.array([[0.5], [0.0], [0.25], [0.0], [0.0], [0.0], [0.0]])
+    added_B = jnp.array([0.7, -0.7, 0.0, 0.5, -0.5, 0.0, 0.0])
+    more, plain = (
+        found(rewards_BR=rates, added_advantages_B=added_B),
+        found(rewards_BR=rates),
+    )
+    np.testing.assert_array_equal(more.advantages_B[:3], plain.advantages_B[:3])
+    np.testing.assert_array_equal(more.advantages_B[3:], added_B[3:])
+
+
 def test_what_is_added_reaches_every_token() -> None:
     added_B = jnp.array([0.0, 0.0, 0.0, 0.5, -0.5, 0.0, 0.0])
     more, plain = found(added_advantages_B=added_B), found()

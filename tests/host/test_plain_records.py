@@ -45,9 +45,10 @@ def test_plain_data_comes_back_as_it_was(value):
     assert same(again(value), value)
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (0, 2), (), (2, 1, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "float64"])
-def test_arrays_come_back_bit_for_bit(dtype):
-    array = (np.random.default_rng(0).normal(size=(3, 2)) * 5).astype(dtype)
+def test_arrays_come_back_bit_for_bit(dtype, shape):
+    array = np.asarray(np.random.default_rng(0).normal(size=shape) * 5).astype(dtype)
     found = again(array)
     assert found.dtype == array.dtype and found.shape == array.shape
     assert found.tobytes() == array.tobytes()

@@ -43,6 +43,7 @@ def grpo_loss(
     sampler_logprobs_BT: Float[Array, "B T"] | None = None,
     entropies_BT: Float[Array, "B T"] | None = None,
     entropy_threshold: float | Float[Array, ""] | None = None,
+    is_traced_BT: Bool[Array, "B T"] | None = None,
     denominator: float | Float[Array, ""] | None = None,
     preset: str | Objective = "grpo",
     **parts: Any,
@@ -68,8 +69,9 @@ def grpo_loss(
       sampler_logprobs_BT: As the sampler reported them; needed by a correction.
       entropies_BT: Of the policy, nats; for the bonus, the threshold, and the metric.
       entropy_threshold: Tokens below it, nats, lose their policy term, not their place
-        in the denominator; with ratio_level `trace` they only leave the traces.
-        `masks.entropy_quantile` of all rows gives it.
+        in the denominator. `masks.entropy_quantile` of all rows gives it.
+      is_traced_BT: Tokens of high entropy before the first update on these rollouts;
+        needed by ratio_level `trace`, and the same in every update.
       denominator: Not given, it is `loss_denominator` of this mask.
       preset: A name in `presets.PRESETS`, or an `Objective`.
       **parts: Fields of `Objective`, in place of the preset's.
@@ -90,16 +92,13 @@ def grpo_loss(
     """
     objective = resolve_objective(preset, **parts)
     _require_inputs(
-        objective, ref_logprobs_BT, sampler_logprobs_BT, entropies_BT, entropy_threshold
-    )
+        objective, ref_logprobs_BT, sampler_logprobs_BT, entropies_BT,
+        entropy_threshold, is_traced_BT,
+    )  # fmt: skip
     tokens = _selected(
         logprobs_BT, advantages_BT, mask_BT, old_logprobs_BT,
         ref_logprobs_BT, sampler_logprobs_BT, entropies_BT,
     )  # fmt: skip
-    is_traced_BT = None
-    if objective.ratio_level == "trace":
-        assert tokens.entropies_BT is not None and entropy_threshold is not None
-        is_traced_BT = tokens.entropies_BT >= entropy_threshold
     ratios_BT = policy_ratios(
         objective, tokens.logprobs_BT - tokens.old_logprobs_BT, mask_BT, is_traced_BT
     )
@@ -151,6 +150,7 @@ def _require_inputs(
     sampler_logprobs_BT: Array | None,
     entropies_BT: Array | None,
     entropy_threshold: Any,
+    is_traced_BT: Array | None,
 ) -> None:
     """Raises ValueError for a part that lacks its input."""
     if objective.kl_coef != 0 and ref_logprobs_BT is None:
@@ -163,11 +163,11 @@ def _require_inputs(
             f"correction {objective.correction!r} needs sampler_logprobs_BT. "
             "Pass the sampler's log-probs or set correction to 'none'."
         )
-    is_traced = objective.ratio_level == "trace"
-    if is_traced and entropy_threshold is None:
+    if (objective.ratio_level == "trace") != (is_traced_BT is not None):
         raise ValueError(
-            "ratio_level 'trace' needs entropy_threshold: None. "
-            "Pass masks.entropy_quantile of the entropies, or 0 to trace every token."
+            f"ratio_level {objective.ratio_level!r} and is_traced_BT "
+            f"{'None' if is_traced_BT is None else 'given'}. Give is_traced_BT with "
+            "ratio_level 'trace' and with no other; mask_BT traces every token."
         )
     if entropies_BT is None and (
         objective.entropy_coef != 0 or entropy_threshold is not None
@@ -276,7 +276,7 @@ def _policy_mask(
             objective.off_policy_threshold,
         )  # fmt: skip
         metrics["off_policy_masked_fraction"] = fraction(~keep_BT, tokens.mask_BT)
-    if entropy_threshold is not None and objective.ratio_level != "trace":
+    if entropy_threshold is not None:
         assert tokens.entropies_BT is not None
         keep_BT &= tokens.entropies_BT >= entropy_threshold
     return keep_BT, metrics

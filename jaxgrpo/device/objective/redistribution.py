@@ -12,7 +12,7 @@ def redistributed_advantages(
     group_ids_B: Int[Array, " B"],
     *,
     cap: float = 2.0,
-    is_real_B: Bool[Array, " B"] | None = None,
+    is_counted_B: Bool[Array, " B"] | None = None,
 ) -> Float[Array, " B"]:
     """Returns advantages shifted from poorer to better passing rollouts.
 
@@ -29,7 +29,8 @@ def redistributed_advantages(
       is_passing_B: Rows that passed.
       group_ids_B: In [0, B).
       cap: Largest common scale; at least 1.
-      is_real_B: False marks padding rows, which are ignored and get 0.
+      is_counted_B: False marks rows that pad or abstain, which are ignored and get 0:
+        the others are moved as if these had not been drawn.
 
     Returns:
       Advantages. Gradients stop here.
@@ -39,23 +40,23 @@ def redistributed_advantages(
       advantage redistribution. The map to qualities and the cap are not published.
     """
     num_rows = advantages_B.shape[0]
-    if is_real_B is None:
-        is_real_B = jnp.ones(num_rows, bool)
+    if is_counted_B is None:
+        is_counted_B = jnp.ones(num_rows, bool)
 
     def group_sum(values_B: Array) -> Array:
         return jax.ops.segment_sum(values_B, group_ids_B, num_rows)[group_ids_B]
 
-    is_shared_B = is_real_B & is_passing_B & (advantages_B > 0)
-    is_ungraded_B = is_real_B & is_passing_B & jnp.isnan(qualities_B)
+    is_shared_B = is_counted_B & is_passing_B & (advantages_B > 0)
+    is_ungraded_B = is_counted_B & is_passing_B & jnp.isnan(qualities_B)
     is_kept_B = group_sum(is_ungraded_B.astype(jnp.float32)) > 0
-    clean_B = jnp.where(is_real_B, advantages_B, 0.0)
+    clean_B = jnp.where(is_counted_B, advantages_B, 0.0)
     scaled_B = jnp.where(is_shared_B & ~is_kept_B, qualities_B * clean_B, 0.0)
     mass_B = group_sum(jnp.where(is_shared_B, clean_B, 0.0))
     left_B = group_sum(scaled_B)
     has_mass_B = left_B > 0
     scale_B = jnp.minimum(cap, mass_B / jnp.where(has_mass_B, left_B, 1.0))
     moved_B = jnp.where(is_shared_B, scale_B * scaled_B, clean_B)
-    counts_B = group_sum(is_real_B.astype(jnp.float32))
+    counts_B = group_sum(is_counted_B.astype(jnp.float32))
     centred_B = moved_B - group_sum(moved_B) / jnp.maximum(counts_B, 1.0)
-    is_changed_B = is_real_B & has_mass_B & ~is_kept_B
+    is_changed_B = is_counted_B & has_mass_B & ~is_kept_B
     return jax.lax.stop_gradient(jnp.where(is_changed_B, centred_B, clean_B))

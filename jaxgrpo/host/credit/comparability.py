@@ -11,8 +11,9 @@ _LABELS: dict[type[ast.AST], str] = {
     ast.Assign: "assign", ast.AnnAssign: "assign", ast.AugAssign: "augassign",
     ast.For: "for", ast.AsyncFor: "for", ast.While: "while", ast.If: "if",
     ast.Return: "return", ast.Break: "break", ast.Continue: "continue",
-    ast.Raise: "raise", ast.Try: "try", ast.With: "with", ast.Assert: "assert",
-    ast.Expr: "expr", ast.Delete: "delete",
+    ast.Raise: "raise", ast.Try: "try", ast.TryStar: "try", ast.With: "with",
+    ast.AsyncWith: "with", ast.Assert: "assert", ast.Expr: "expr",
+    ast.Delete: "delete", ast.Match: "match",
 }  # fmt: skip
 """Imports, `pass` and docstrings do nothing by themselves and have no label."""
 
@@ -84,6 +85,10 @@ def _labels(body: list[ast.stmt]) -> Iterator[str]:
         for handler in getattr(statement, "handlers", []):
             yield "except"
             yield from _labels(handler.body)
+        for case in getattr(statement, "cases", []):
+            yield from ("case", "(")
+            yield from _labels(case.body)
+            yield ")"
 
 
 def _is_text(statement: ast.stmt) -> bool:

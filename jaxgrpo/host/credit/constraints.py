@@ -8,7 +8,7 @@ than the reference of it.
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,7 +27,8 @@ _CONTAINER_CALLS = {
     "heapify": "heap", "heappush": "heap", "heappop": "heap",
 }  # fmt: skip
 _SORTS = {"sort", "sorted"}
-_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
+_TYPE_MODULES = {"typing", "__future__", "collections.abc"}
+"""Modules for annotations: whoever imports them does not solve a problem otherwise."""
 
 
 class Arity(NamedTuple):
@@ -49,11 +50,12 @@ class Features:
     """What is defined at the top level, by name: functions, and with any number of
     arguments what else may be one."""
     imports: frozenset[str]
-    """Top-level packages."""
+    """Top-level packages, without modules for annotations."""
     containers: frozenset[str]
     is_recursive: bool
     loop_depth: int
-    """Loops inside one another, comprehensions included."""
+    """Loops inside one another, comprehensions included. What a loop goes over is
+    worked out once, outside of it."""
     sorts: bool
 
 
@@ -87,7 +89,7 @@ def features_of(source: str) -> Features:
         },
         imports=frozenset(_imported(nodes)),
         containers=frozenset(displays | called),
-        is_recursive=any(_calls_itself(node) for node in nodes),
+        is_recursive=_is_recursive(nodes),
         loop_depth=_loop_depth(tree),
         sorts=bool(calls & _SORTS),
     )
@@ -173,19 +175,21 @@ def _entry_point(reference: Features, name: str) -> Constraint:
 
 
 def _imports(reference: Features) -> Constraint:
-    allowed = ", ".join(sorted(reference.imports)) or "nothing"
+    allowed = ", ".join(sorted(reference.imports))
+    told = f"nothing but {allowed}" if allowed else "nothing"
     return Constraint(
         kind="imports",
-        sentence=f"Import {allowed}.",
+        sentence=f"Import {told}.",
         is_kept=lambda candidate: candidate.imports <= reference.imports,
     )
 
 
 def _containers(reference: Features) -> Constraint:
-    allowed = ", ".join(sorted(reference.containers)) or "no containers"
+    allowed = ", ".join(sorted(reference.containers))
+    told = f"no containers but {allowed}" if allowed else "no containers"
     return Constraint(
         kind="containers",
-        sentence=f"Build {allowed} only.",
+        sentence=f"Build {told}.",
         is_kept=lambda candidate: candidate.containers <= reference.containers,
     )
 
@@ -263,26 +267,85 @@ def _arity(arguments: ast.arguments) -> Arity:
 
 
 def _imported(nodes: Sequence[ast.AST]) -> set[str]:
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            found.update(alias.name.partition(".")[0] for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").partition(".")[0])
-    return found
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules.update({node.module or ""} if names - _TYPE_MODULES else names)
+    return {module.partition(".")[0] for module in modules - _TYPE_MODULES}
 
 
-def _calls_itself(node: ast.AST) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
-    return any(_called_name(call) == node.name for call in calls)
+def _is_recursive(nodes: Sequence[ast.AST]) -> bool:
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    owners = {id(inner): node.name for node in classes for inner in node.body}
+    return any(
+        _calls_itself(node, owners.get(id(node), ""))
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
-def _loop_depth(node: ast.AST) -> int:
-    children = list(ast.iter_child_nodes(node))
-    below = max(map(_loop_depth, children), default=0)
-    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        # Each `for` of a comprehension is a loop inside the one before it.
-        return below + len(node.generators) - 1
-    return below + isinstance(node, _LOOPS)
+def _calls_itself(function: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> bool:
+    """Whether a function calls itself, by its name; a method by that of its owner."""
+    name = function.name
+    called = [n.func for n in ast.walk(function) if isinstance(n, ast.Call)]
+    if owner:
+        # A method's plain name is not known inside it: there it is another function.
+        return any(
+            isinstance(func, ast.Attribute)
+            and func.attr == name
+            and isinstance(func.value, ast.Name)
+            and func.value.id in {"self", "cls", owner}
+            for func in called
+        )
+    is_named = any(isinstance(func, ast.Name) and func.id == name for func in called)
+    return is_named and not _binds(function, name)
+
+
+def _binds(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    """Whether a name means something else inside: an argument, or a function there."""
+    inner = [node for statement in function.body for node in ast.walk(statement)]
+    functions = {n.name for n in inner
+                 if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}  # fmt: skip
+    arguments = {n.arg for n in ast.walk(function.args) if isinstance(n, ast.arg)}
+    return name in functions | arguments
+
+
+def _loop_depth(tree: ast.AST) -> int:
+    deepest, waiting = 0, [(0, tree)]
+    while waiting:
+        around, node = waiting.pop()
+        deepest = max(deepest, around)
+        waiting += [(around + loops, part) for loops, part in _parts(node)]
+    return deepest
+
+
+def _parts(node: ast.AST) -> Iterator[tuple[int, ast.AST]]:
+    """The parts of a node, and in how many of the node's own loops each stands."""
+    match node:
+        case ast.For() | ast.AsyncFor():
+            inside, outside = node.body, [node.target, node.iter, *node.orelse]
+        case ast.While():
+            inside, outside = [node.test, *node.body], node.orelse
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            yield from _parts_of_generators(node.generators, [node.elt])
+            return
+        case ast.DictComp():
+            yield from _parts_of_generators(node.generators, [node.key, node.value])
+            return
+        case _:
+            inside, outside = [], ast.iter_child_nodes(node)
+    yield from ((1, part) for part in inside)
+    yield from ((0, part) for part in outside)
+
+
+def _parts_of_generators(
+    generators: Sequence[ast.comprehension], results: Sequence[ast.expr]
+) -> Iterator[tuple[int, ast.AST]]:
+    """As `_parts`: each `for` of a comprehension is a loop inside the one before it."""
+    for before, generator in enumerate(generators):
+        yield before, generator.iter
+        yield from ((before + 1, condition) for condition in generator.ifs)
+    yield from ((len(generators), result) for result in results)

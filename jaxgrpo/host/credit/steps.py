@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jaxgrpo.host.decoding import tokens_of_span
-from jaxgrpo.host.judge.extraction import THINKING_END
 from jaxgrpo.host.records import Completion, Score, Span, StepRewards
 from jaxgrpo.host.rewards.judged import Judged
-from jaxgrpo.host.trace.steps import Anchor, predicted_steps, recorded_steps
+from jaxgrpo.host.rewards.steps import is_answered, steps_of
+from jaxgrpo.host.trace.steps import Anchor, recorded_steps
 
 MAX_STEPS = 10
 """Steps of a problem at most; completions of problems with more have none."""
@@ -39,8 +39,10 @@ def step_rewards(judged: Judged, settings: StepSettings) -> list[StepRewards | N
 
     The last step is the answer, which the judge has decided on; it runs to the end of
     the completion. The others are found in the text (`host/trace/steps.py`); a step
-    that is missing, or out of its order, has no token and earns 0. One that is left out
-    earns nothing (NaN), and its tokens are those of the next step.
+    that is missing, or out of its order, has no token and earns 0. One that is
+    left out earns nothing (NaN), and its tokens are those of the next step. An answer
+    that never begins, since thinking does not end, has no steps and no spans: all earn
+    0, the last on all tokens.
 
     Args:
       judged: Of a problem with a column `steps`; else nothing is found.
@@ -112,8 +114,7 @@ def _of_completion(
     is_left_out: Sequence[bool],
 ) -> StepRewards:
     text, offsets_T2 = completion.text, completion.token_offsets
-    start = max(text.find(THINKING_END), 0)
-    predicted = predicted_steps(text, anchors, start)
+    predicted = steps_of(completion, anchors)
     rewards: list[float] = []
     ends: list[int] = []
     spans: list[tuple[int, int]] = []
@@ -128,7 +129,7 @@ def _of_completion(
         ends.append(num_tokens)
     rewards.append(float(is_correct))
     ends.append(len(completion.token_ids))
-    if begin < len(text):
+    if begin < len(text) and is_answered(completion):
         spans.append((begin, len(text)))
     return StepRewards(
         rewards=tuple(rewards),

@@ -21,10 +21,15 @@ class GroupReplay:
 
         score_i = sum_g |A_ig| std_i
 
-    The live groups of a step are stored first: while there is room, and then in place
-    of the stored group of the lowest score, if theirs is higher. Then each dead group
-    is replaced by a stored one, drawn with probability score / sum of scores, without
-    replacement as long as there are enough. Dead groups without a replacement stay.
+    Each dead group is replaced by a group stored in an earlier step, drawn with
+    probability score / sum of scores, without replacement as long as there are enough.
+    Dead groups without a replacement stay. Then the live groups of the step are stored:
+    while there is room, and after that in place of the stored group of the lowest
+    score, if theirs is higher.
+
+    Scores are taken anew in each step, under its weights of the rewards. A stored group
+    whose rewards now are all the same is not drawn, and is the first to make room; it
+    may be drawn again when the weights change back.
 
     Stored completions keep the log-probs of the policy that sampled them, which their
     ratios are taken to; their advantages are those of their own group.
@@ -38,8 +43,9 @@ class GroupReplay:
       TRL's experimental GRPOWithReplayBufferTrainer, in the semantics that its
       documentation describes.
       Differs from it: groups are tested one by one (its code tests the whole batch),
-      ties and an empty buffer do no harm, groups have a largest age, and none of this
-      step's own groups is drawn, which the batch has already.
+      ties and an empty buffer do no harm, groups have a largest age, scores follow the
+      weights of the rewards, and a step's own groups, which the batch has already, are
+      stored after the drawing, not before it.
     """
 
     name = "group_replay"
@@ -57,7 +63,7 @@ class GroupReplay:
         oldest = turn.policy_step - self._max_staleness
         fresh = [entry for entry in self._entries if _policy_step(entry) >= oldest]
         num_stale = len(self._entries) - len(fresh)
-        self._entries = fresh
+        self._entries = [(_score(e[2], turn), *e[1:]) for e in fresh]
         heapq.heapify(self._entries)
         liveness = [
             is_live(group, turn.weights, is_decoupled=turn.is_decoupled)
@@ -66,7 +72,7 @@ class GroupReplay:
         drawn = self._drawn(liveness.count(False), turn.step)
         for group, live in zip(groups, liveness, strict=True):
             if live:
-                self._store(kept_group(group), spread_score(group, turn.weights))
+                self._store(kept_group(group), _score(group, turn))
         replacements = iter(drawn)
         changed = [
             group if live else next(replacements, group)
@@ -95,10 +101,11 @@ class GroupReplay:
         self._num_seen = state["num_seen"]
 
     def _drawn(self, number: int, step: int) -> list[Group]:
-        if not self._entries or not number:
+        alive = [entry for entry in self._entries if entry[0] > 0.0]
+        if not alive or not number:
             return []
         generator = np.random.default_rng([self._seed, step])
-        entries = sorted(self._entries, key=lambda entry: entry[1])
+        entries = sorted(alive, key=lambda entry: entry[1])
         scores = np.array([score for score, _, _ in entries])
         number = min(number, len(entries))
         order = generator.choice(
@@ -115,6 +122,13 @@ class GroupReplay:
             heapq.heappush(self._entries, entry)
         elif score > self._entries[0][0]:
             heapq.heapreplace(self._entries, entry)
+
+
+def _score(group: Group, turn: Turn) -> float:
+    """How much a group has to teach in a step; 0 if nothing."""
+    # Not the spread alone: the mean of equal rewards may be rounded away from them.
+    is_alive = is_live(group, turn.weights, is_decoupled=turn.is_decoupled)
+    return spread_score(group, turn.weights) if is_alive else 0.0
 
 
 def _policy_step(entry: _Entry) -> int:

@@ -1,5 +1,6 @@
 """Replay of single samples by prompt (RePO): what a problem's earlier samples were."""
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +17,29 @@ from jaxgrpo.host.regroup.stored import kept_group
 
 
 class StoredSample(NamedTuple):
-    """One earlier completion of a problem."""
+    """One earlier completion of a problem, packed as a checkpoint holds it.
 
-    prompt: Prompt
-    completion: Completion
+    Packed once, when it is stored: a checkpoint has to write all that are stored.
+    """
+
+    completion: dict[str, Any]
+    """Plain data of it."""
     score: Score
+    policy_step: int
+    """Of the completion."""
+    num_bytes: int
+    """Of the completion, as JSON."""
+
+    def unpacked(self) -> Completion:
+        """The completion as it was."""
+        return from_plain(self.completion)
+
+
+def _packed(completion: dict[str, Any], score: Score) -> StoredSample:
+    """A sample of a completion's plain data."""
+    policy_step = completion["fields"]["policy_step"]
+    num_bytes = len(json.dumps(completion))
+    return StoredSample(completion, score, policy_step, num_bytes)
 
 
 Strategy = Callable[[np.ndarray, int, np.random.Generator], list[int]]
@@ -107,8 +126,8 @@ class SampleReplay:
       max_stored: Samples stored for a problem; the oldest make room.
       is_mixed: Whether replayed and new samples share one baseline.
       factor: Of the advantages of replayed samples.
-      max_staleness: Updates that a stored sample may be behind; older ones are dropped
-        when their problem comes up.
+      max_staleness: Updates that a stored sample may be behind; older ones are dropped,
+        those of all problems in each step.
       seed: Of the run.
 
     Reference:
@@ -142,10 +161,12 @@ class SampleReplay:
         self._max_staleness = max_staleness
         self._seed = seed
         self._stored: dict[str, deque[StoredSample]] = {}
+        self._prompts: dict[str, Prompt] = {}
         self._metrics: dict[str, float] = {}
 
     def __call__(self, groups: Sequence[Group], turn: Turn) -> list[Group]:
         """The groups with stored samples beside or among theirs."""
+        self._drop_stale(turn.policy_step - self._max_staleness)
         replayed = [self._retrieved(group, turn) for group in groups]
         for group in groups:
             self._store(kept_group(group))
@@ -155,24 +176,28 @@ class SampleReplay:
             for score in group.scores
         ]
         ages = [
-            turn.policy_step - sample.completion.policy_step
+            turn.policy_step - sample.policy_step
             for samples in replayed
             for sample in samples
         ]
+        stored = [sample for samples in self._stored.values() for sample in samples]
         self._metrics = {
             "replay/replayed_samples": float(len(ages)),
-            "replay/stored_samples": float(sum(map(len, self._stored.values()))),
+            "replay/stored_samples": float(len(stored)),
+            "replay/stored_mb": sum(sample.num_bytes for sample in stored) / 1e6,
             "replay/stored_problems": float(len(self._stored)),
             "replay/mean_age": float(np.mean(ages)) if ages else 0.0,
-            "replay/online_reward": float(np.nanmean(rewards)) if rewards else 0.0,
+            "replay/online_reward": (
+                0.0 if np.isnan(rewards).all() else float(np.nanmean(rewards))
+            ),
         }
         if self._is_mixed:
             return [
-                _joined(group, samples, self._factor)
+                self._joined(group, samples)
                 for group, samples in zip(groups, replayed, strict=True)
             ]
         own = [
-            _group_of(group, samples, self._factor)
+            self._group_of(group, samples)
             for group, samples in zip(groups, replayed, strict=True)
             if samples
         ]
@@ -185,7 +210,11 @@ class SampleReplay:
     def state_dict(self) -> dict[str, Any]:
         """All stored samples, as JSON can hold them."""
         return {
-            problem_id: to_plain([tuple(sample) for sample in samples])
+            problem_id: {
+                "prompt": to_plain(self._prompts[problem_id]),
+                "completions": [sample.completion for sample in samples],
+                "scores": [to_plain(sample.score) for sample in samples],
+            }
             for problem_id, samples in self._stored.items()
         }
 
@@ -193,20 +222,28 @@ class SampleReplay:
         """Continues with saved samples."""
         self._stored = {
             problem_id: deque(
-                [StoredSample(*sample) for sample in from_plain(samples)],
+                map(_packed, saved["completions"], from_plain(saved["scores"])),
                 maxlen=self._max_stored,
             )
-            for problem_id, samples in state.items()
+            for problem_id, saved in state.items()
+        }
+        self._prompts = {
+            problem_id: from_plain(saved["prompt"])
+            for problem_id, saved in state.items()
         }
 
+    def _drop_stale(self, oldest: int) -> None:
+        for problem_id, samples in list(self._stored.items()):
+            kept = [sample for sample in samples if sample.policy_step >= oldest]
+            if kept:
+                self._stored[problem_id] = deque(kept, maxlen=self._max_stored)
+            else:
+                del self._stored[problem_id], self._prompts[problem_id]
+
     def _retrieved(self, group: Group, turn: Turn) -> list[StoredSample]:
-        stored = self._stored.get(group.problem.id)
-        if stored is None:
+        kept = self._stored.get(group.problem.id)
+        if kept is None:
             return []
-        oldest = turn.policy_step - self._max_staleness
-        kept = [s for s in stored if s.completion.policy_step >= oldest]
-        stored.clear()
-        stored.extend(kept)
         totals = np.array([total_reward(s.score, turn.weights) for s in kept])
         usable = np.flatnonzero(~np.isnan(totals))
         number = min(len(usable), self._num_replays)
@@ -219,39 +256,44 @@ class SampleReplay:
         return [kept[usable[place]] for place in places]
 
     def _store(self, group: Group) -> None:
-        stored = self._stored.setdefault(
-            group.problem.id, deque(maxlen=self._max_stored)
+        # Samples of a hinted prompt are of another prompt.
+        plain = [prompt for prompt in group.prompts if not prompt.variant]
+        rows = [
+            (completion, score)
+            for completion, score in zip(group.completions, group.scores, strict=True)
+            if not completion.prompt_variant
+        ]
+        if not rows:
+            return
+        problem_id = group.problem.id
+        (self._prompts[problem_id],) = plain
+        stored = self._stored.setdefault(problem_id, deque(maxlen=self._max_stored))
+        for completion, score in rows:
+            stored.append(_packed(to_plain(completion), score))
+
+    def _group_of(self, group: Group, samples: Sequence[StoredSample]) -> Group:
+        """A group of stored samples alone."""
+        return Group(
+            problem=group.problem,
+            prompts=(self._prompts[group.problem.id],),
+            completions=tuple(sample.unpacked() for sample in samples),
+            scores=tuple(_weighed(sample.score, self._factor) for sample in samples),
         )
-        prompts = {prompt.variant: prompt for prompt in group.prompts}
-        for completion, score in zip(group.completions, group.scores, strict=True):
-            prompt = prompts[completion.prompt_variant]
-            if not prompt.variant:  # samples of a hinted prompt are of another prompt
-                stored.append(StoredSample(prompt, completion, score))
 
-
-def _group_of(group: Group, samples: Sequence[StoredSample], factor: float) -> Group:
-    """A group of stored samples alone."""
-    prompts = {sample.prompt.variant: sample.prompt for sample in samples}
-    return Group(
-        problem=group.problem,
-        prompts=tuple(prompts.values()),
-        completions=tuple(sample.completion for sample in samples),
-        scores=tuple(_weighed(sample.score, factor) for sample in samples),
-    )
-
-
-def _joined(group: Group, samples: Sequence[StoredSample], factor: float) -> Group:
-    """The group with stored samples behind its own."""
-    if not samples:
-        return group
-    stored = _group_of(group, samples, factor)
-    prompts = {prompt.variant: prompt for prompt in (*stored.prompts, *group.prompts)}
-    return replace(
-        group,
-        prompts=tuple(prompts.values()),
-        completions=group.completions + stored.completions,
-        scores=group.scores + stored.scores,
-    )
+    def _joined(self, group: Group, samples: Sequence[StoredSample]) -> Group:
+        """The group with stored samples behind its own."""
+        if not samples:
+            return group
+        stored = self._group_of(group, samples)
+        prompts = {
+            prompt.variant: prompt for prompt in (*stored.prompts, *group.prompts)
+        }
+        return replace(
+            group,
+            prompts=tuple(prompts.values()),
+            completions=group.completions + stored.completions,
+            scores=group.scores + stored.scores,
+        )
 
 
 def _weighed(score: Score, factor: float) -> Score:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxgrpo.host.hints import TIERS, Hint, hints_of, second_stage_hint
 from jaxgrpo.host.hints.own_trace import notes_of
 from jaxgrpo.host.prompt_variants import FIRST_STAGE, hint_level
-from jaxgrpo.host.records import Group
+from jaxgrpo.host.records import Group, Verdict
 from jaxgrpo.host.regroup import Ask, Turn
 from jaxgrpo.host.regroup.liveness import draws_after
 
@@ -47,7 +47,7 @@ class Scaffold:
     Args:
       exempt_share: Share of the run's steps, at its beginning, without hints.
       after_failures: Times in a row that a problem's samples must have been all wrong,
-        this step included.
+        this step included. Times when none of them could be judged do not count.
       tiers: Kinds of hints that are tried: some of `hints.TIERS`, `hints.OWN_TRACES`.
       source: Of the hints, one of `hints.SOURCES`.
 
@@ -81,7 +81,8 @@ class Scaffold:
     def __call__(self, groups: Sequence[Group], turn: Turn) -> list[Group]:
         """The groups, hopeless ones revived where a hint helps."""
         hopeless = [group for group in groups if _is_all_wrong(group)]
-        for problem_id in {group.problem.id for group in groups}:
+        # A group of which nothing was judged tells of no failure and of no success.
+        for problem_id in {group.problem.id for group in groups if _judged(group)}:
             if any(group.problem.id == problem_id for group in hopeless):
                 self._failures[problem_id] += 1
             else:
@@ -191,9 +192,13 @@ def _right(asked: Sequence[_Asked], drawn: Mapping[int, Group]) -> dict[int, _So
 
 
 def _is_all_wrong(group: Group) -> bool:
-    verdicts = [s.verdict for s in group.scores if s.verdict is not None]
-    judged = [verdict for verdict in verdicts if verdict.status != "INFRA"]
+    judged = _judged(group)
     return bool(judged) and not any(verdict.is_correct for verdict in judged)
+
+
+def _judged(group: Group) -> list[Verdict]:
+    verdicts = [s.verdict for s in group.scores if s.verdict is not None]
+    return [verdict for verdict in verdicts if verdict.status != "INFRA"]
 
 
 def _revived(group: Group, solution: _Solution | None) -> Group:

@@ -245,7 +245,7 @@ def test_redistribution_equals_the_transcription(seed):
     before_B = advantages(rewards_BR, group_ids, is_real_B=is_real)
     ours = redistribute(
         before_B, jnp.asarray(qualities), jnp.asarray(is_passing),
-        jnp.asarray(group_ids), cap=1.5, is_real_B=jnp.asarray(is_real),
+        jnp.asarray(group_ids), cap=1.5, is_counted_B=jnp.asarray(is_real),
     )  # fmt: skip
     theirs = reference.redistributed_advantages(
         np.float64(before_B), qualities, is_passing, group_ids, 1.5, is_real

@@ -75,18 +75,35 @@ def trace_loss(arrays, mask_BT, **parts):
     def loss(logprobs_BT):
         return grpo_loss(
             logprobs_BT, arrays["advantages"], mask_BT, old_logprobs_BT=arrays["old"],
-            entropies_BT=arrays["entropies"], ratio_level="trace", clip_low=1.0,
-            clip_high=1e9, **parts,
+            ratio_level="trace", clip_low=1.0, clip_high=1e9, **parts,
         )  # fmt: skip
 
     (value, metrics), slope = jax.value_and_grad(loss, has_aux=True)(arrays["logprobs"])
     return value, finish_metrics(metrics), slope
 
 
+def test_what_is_traced_is_given_and_not_read_off_the_policy():
+    """Later updates of a step have other entropies: they must not matter."""
+    arrays = on_device(masked_arrays(0)[0])
+    mask_BT = mask_of(LENGTHS)
+    is_traced_BT = mask_BT & (arrays["entropies"] >= 1.0)
+    value, _, slope_BT = trace_loss(arrays, mask_BT, is_traced_BT=is_traced_BT)
+    again, _, same_BT = trace_loss(
+        arrays, mask_BT, is_traced_BT=is_traced_BT,
+        entropies_BT=2.0 - arrays["entropies"],
+    )  # fmt: skip
+    assert 0 < is_traced_BT.sum() < mask_BT.sum()
+    assert value == again
+    np.testing.assert_array_equal(slope_BT, same_BT)
+    assert not np.asarray(slope_BT)[~np.asarray(is_traced_BT)].any()
+
+
 def test_without_traced_tokens_the_loss_has_no_ratio_and_no_gradient():
     arrays = on_device(masked_arrays(0)[0])
     mask_BT = mask_of(LENGTHS)
-    value, metrics, slope_BT = trace_loss(arrays, mask_BT, entropy_threshold=1e9)
+    value, metrics, slope_BT = trace_loss(
+        arrays, mask_BT, is_traced_BT=jnp.zeros_like(mask_BT)
+    )
     means_B = jnp.where(mask_BT, arrays["advantages"], 0.0).sum(1) / jnp.array(LENGTHS)
     np.testing.assert_allclose(value, -means_B.mean(), rtol=1e-5)
     assert metrics["ratio/mean"] == 1.0
@@ -103,7 +120,7 @@ def test_a_loss_with_a_last_token_alone_is_gspos_to_the_gradient():
     row_B1 = jnp.where(is_last_BT, arrays["advantages"], 0.0).sum(1, keepdims=True)
     only_last = arrays | {"advantages": jnp.where(is_last_BT, row_B1, 0.0)}
     value, _, slope_BT = trace_loss(
-        only_last, mask_BT, entropy_threshold=0.0, trace_decay=1.0
+        only_last, mask_BT, is_traced_BT=mask_BT, trace_decay=1.0
     )
 
     def gspo(logprobs_BT):

@@ -34,11 +34,14 @@ EVERY_INPUT = {"kl_coef": 0.1, "entropy_coef": 0.01, "correction": "token_trunca
 def evaluate(
     logprobs_BT, entropies_BT, arrays, mask_BT, denominator, threshold, **parts
 ):
+    # The transcription traces what its threshold would keep.
+    given: dict[str, Any] = {"entropy_threshold": threshold}
+    if resolve_objective(**parts).ratio_level == "trace":
+        given = {"is_traced_BT": entropies_BT >= threshold}
     return grpo_loss(
         logprobs_BT, arrays["advantages"], mask_BT, old_logprobs_BT=arrays["old"],
         ref_logprobs_BT=arrays["ref"], sampler_logprobs_BT=arrays["sampler"],
-        entropies_BT=entropies_BT, denominator=denominator,
-        entropy_threshold=threshold, **parts,
+        entropies_BT=entropies_BT, denominator=denominator, **given, **parts,
     )  # fmt: skip
 
 
@@ -357,7 +360,8 @@ def test_bfloat16_logprobs_are_summed_in_float32():
         ({"correction": "token_mask"}, "needs sampler_logprobs_BT"),
         ({"entropy_coef": 0.1}, "need entropies_BT"),
         ({"entropy_threshold": 0.1}, "need entropies_BT"),
-        ({"ratio_level": "trace"}, "needs entropy_threshold"),
+        ({"ratio_level": "trace"}, "'trace' and is_traced_BT None"),
+        ({"is_traced_BT": jnp.ones((8, 6), bool)}, "'token' and is_traced_BT given"),
         ({"preset": "grop"}, "preset 'grop' is unknown"),
         ({"clip_hihg": 0.3}, "Did you mean 'clip_high'?"),
         ({"preset": "dr_grpo"}, "needs length_cap"),

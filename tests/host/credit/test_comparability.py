@@ -46,3 +46,19 @@ def test_all_parts_of_a_try_are_there():
     source = "try:\n  a = 1\nexcept E:\n  b()\nelse:\n  c += 1\nfinally:\n  del d"
     labels = [label for label in control_flow(source) if label not in "()"]
     assert labels == ["try", "assign", "augassign", "delete", "except", "expr"]
+
+
+def test_cases_of_a_match_are_there_and_what_they_do():
+    source = "match x:\n  case 1 if y:\n    a = 1\n  case _:\n    for b in c: break"
+    assert control_flow(source) == [
+        "match", "case", "(", "assign", ")",
+        "case", "(", "for", "(", "break", ")", ")",
+    ]  # fmt: skip
+    other = source.replace("for b in c: break", "return_ += 1")
+    assert 0.0 < similarity(other, source) < 1.0
+
+
+def test_groups_of_exceptions_and_async_blocks_are_there():
+    source = "async def f():\n  async with a:\n    try: b()\n    except* E: c()"
+    labels = [label for label in control_flow(source) if label not in "()"]
+    assert labels == ["def", "with", "try", "expr", "except", "expr"]

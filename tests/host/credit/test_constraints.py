@@ -57,6 +57,80 @@ def test_what_goes_beyond_the_reference_is_named(candidate, expected):
     assert broken(candidate) == expected
 
 
+PLAIN = "def f(xs, k):\n  for x in xs: pass\n  return 0"
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        "def f(s, x): return s.f(x)",
+        "def count(s, x): return s.count(x)\ndef f(xs, k): return count(xs, k)",
+        "class A:\n  def f(self, x): return f(x, 1)\ndef f(xs, k): return 0",
+        "class A:\n  def f(self, s): return s.f(1)\ndef f(xs, k): return 0",
+        "class A:\n  def f(self): return super().f()\ndef f(xs, k): return 0",
+        "def f(f, k): return f(k)",
+        "def f(xs, k):\n  def f(x): return x\n  return f(k)",
+    ],
+)
+def test_another_function_of_the_same_name_is_no_recursion(candidate):
+    assert not features_of(candidate).is_recursive
+    assert broken(candidate, PLAIN) == ()
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        "def f(n): return f(n - 1)",
+        "async def f(n): return await f(n - 1)",
+        "def f(n):\n  def g(m): return g(m - 1)\n  return g(n)",
+        "class A:\n  def f(self, n): return self.f(n - 1)",
+        "class A:\n  @classmethod\n  def f(cls, n): return cls.f(n - 1)",
+        "class A:\n  @staticmethod\n  def f(n): return A.f(n - 1)",
+    ],
+)
+def test_a_function_that_calls_itself_is_recursive(candidate):
+    assert features_of(candidate).is_recursive
+
+
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        ("from typing import List", set()),
+        ("import typing as t", set()),
+        ("from __future__ import annotations", set()),
+        ("import collections.abc", set()),
+        ("from collections.abc import Iterable", set()),
+        ("from collections import abc", set()),
+        ("import collections", {"collections"}),
+        ("from collections import abc, deque", {"collections"}),
+        ("import typing, os.path", {"os"}),
+    ],
+)
+def test_modules_for_annotations_are_no_imports(imports, expected):
+    assert features_of(imports).imports == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "depth"),
+    [
+        ("for c in [d for d in s]: pass", 1),
+        ("for c in s: [d for d in c]", 2),
+        ("for c in s:\n  pass\nelse:\n  for d in s: pass", 1),
+        ("while any(c for c in s): pass", 2),
+        ("while s:\n  pass\nelse:\n  while t: pass", 1),
+        ("[c for c in [d for d in s]]", 1),
+        ("[c for d in s for c in [e for e in d]]", 2),
+        ("[c for c in s if any(d for d in c)]", 2),
+        ("{c: [d for d in c] for c in s}", 2),
+        ("for c in (d for e in s for d in e): pass", 2),
+        ("for a in s:\n  for b in [c for c in a]:\n    [d for d in b]", 3),
+        ("x = 1", 0),
+    ],
+)
+def test_what_a_loop_goes_over_is_not_inside_it(source, depth):
+    assert features_of(source).loop_depth == depth
+
+
 def test_what_the_reference_does_is_fine():
     reference = "def f(n):\n  return n if n < 2 else f(n - 1) + len(sorted([n]))"
     candidate = "def f(n):\n  if n > 1: return f(n - 1) + len(sorted([n]))\n  return n"
@@ -68,6 +142,22 @@ def test_every_constraint_can_be_told():
     assert [constraint.kind for constraint in constraints] == list(KINDS)
     assert all(constraint.sentence.endswith(".") for constraint in constraints)
     assert constraints[0].sentence == "Define the function f with 2 arguments."
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentences"),
+    [
+        ("import math, re\nx = {1}",
+         ["Import nothing but math, re.", "Build no containers but set."]),
+        ("from typing import List\nx = 1",
+         ["Import nothing.", "Build no containers."]),
+    ],
+)  # fmt: skip
+def test_what_is_told_is_what_is_checked(reference, sentences):
+    told = constraints_of(features_of(reference), ["imports", "containers"])
+    assert [constraint.sentence for constraint in told] == sentences
+    # Doing less than the reference is fine.
+    assert broken_constraints(features_of("x = 1"), told) == ()
 
 
 @pytest.mark.parametrize("definition", ["def g(x): return x\ng = g", "class g: pass"])

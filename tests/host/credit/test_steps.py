@@ -145,6 +145,32 @@ def test_what_was_thought_is_part_of_the_first_step_and_earns_nothing():
     assert steps.spans[0] == (0, len(thought) + len("\nn: 3"))
 
 
+UNFINISHED = ["<think>" + RIGHT, "<think>Hm.\n" + RIGHT + "\n"]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        completion(RIGHT, in_thought=True),
+        completion(RIGHT + "\n</think>", in_thought=True),
+        completion(RIGHT + "\n</think>\n ", in_thought=True),
+        *map(completion, UNFINISHED),
+    ],
+)
+def test_an_answer_that_never_begins_has_no_steps(one: Completion):
+    (steps,) = step_rewards(judged(one), PLAIN)
+    assert steps is not None
+    assert steps.rewards == (0.0,) * 4 and steps.num_missing == 4
+    assert steps.spans == ()
+    assert steps.ends == (0, 0, 0, len(one.token_ids))
+
+
+def test_after_a_thought_that_the_prompt_began_steps_count():
+    one = completion("n: 9\n</think>\n" + RIGHT, in_thought=True)
+    (steps,) = step_rewards(judged(one), PLAIN)
+    assert steps is not None and steps.rewards == (1.0,) * 4
+
+
 # Steps whose credit is left out
 
 

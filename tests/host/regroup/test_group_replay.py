@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +78,45 @@ def test_old_groups_are_dropped(turn):
     assert ids(method(batch, turn(step=1, policy_step=5))) == ["old"]
     assert ids(method(batch, turn(step=2, policy_step=6))) == ["dead"]
     assert method.metrics()["replay/dropped_stale"] == 1.0
+
+
+def test_stored_groups_are_scored_under_the_weights_of_the_step(turn):
+    """As when a schedule moves from a dense reward to a sparse one."""
+
+    def of_both(dense: float, sparse: float, name: str):
+        group = rewarded((dense, 0.0), name)
+        first, other = group.scores
+        scores = (
+            replace(first, rewards={"dense": dense, "sparse": sparse}),
+            replace(other, rewards={"dense": 0.0, "sparse": 0.0}),
+        )
+        return replace(group, scores=scores)
+
+    method = replay(capacity=2)
+    dense, sparse = ({"dense": 1.0, "sparse": 0.0}, {"dense": 0.0, "sparse": 1.0})
+    method([of_both(1.0, 0.0, "a"), of_both(0.5, 1.0, "b")], turn(weights=dense))
+    batch = [of_both(0.0, 0.0, "dead0"), of_both(0.0, 0.0, "dead1")]
+    assert ids(method(batch, turn(step=1, weights=sparse))) == ["b", "dead1"]
+    assert method.metrics()["replay/stored_groups"] == 2.0
+    back = ids(method(batch, turn(step=2, weights=dense)))
+    assert sorted(back) == ["a", "b"]
+    # What is dead under the present weights is the first to make room.
+    method([of_both(0.1, 0.1, "c")], turn(step=3, weights=sparse))
+    assert sorted(ids(method(batch, turn(step=4, weights=sparse)))) == ["b", "c"]
+
+
+def test_rounding_makes_no_stored_group_alive(turn):
+    """The mean of three times 0.1 is not 0.1, so that the spread is not quite 0."""
+    group = rewarded((1.0, 0.0, 0.0))
+    scores = [replace(s, rewards=s.rewards | {"same": 0.1}) for s in group.scores]
+    group = replace(group, scores=tuple(scores))
+    method = replay()
+    method([group], turn(weights={"exact": 1.0, "same": 0.0}))
+    changed = method(
+        [replace(rewarded((0.0,) * 3, "dead"), scores=(scores[1],) * 3)],
+        turn(step=1, weights={"exact": 0.0, "same": 1.0}),
+    )
+    assert ids(changed) == ["dead"]
 
 
 def test_groups_that_abstain_are_never_stored(turn):

@@ -3,13 +3,15 @@
 import itertools
 import json
 import math
-from dataclasses import replace
+import warnings
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxgrpo.host.records import Score, Span, Verdict
 from jaxgrpo.host.regroup.repo import (
     STRATEGIES,
     SampleReplay,
@@ -17,6 +19,7 @@ from jaxgrpo.host.regroup.repo import (
     max_variance_k,
     recent_k,
 )
+from jaxgrpo.rollout_table import rollout_rows
 
 from .conftest import rewarded, rewards_of
 
@@ -37,6 +40,14 @@ def test_no_sample_of_this_step_comes_back(turn):
     assert method(groups, turn()) == groups
     again = method(groups, turn(step=1))
     assert [rewards_of(group) for group in again] == [[1.0, 0.0], [1.0, 0.0]]
+
+
+def test_a_step_that_could_not_be_judged_has_no_reward_and_no_warning(turn):
+    method = replay()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        method([rewarded((math.nan, math.nan))], turn())
+    assert method.metrics()["replay/online_reward"] == 0.0
 
 
 def test_a_problem_replays_its_own_samples_only(turn):
@@ -100,6 +111,75 @@ def test_stale_samples_are_dropped(turn):
     method = replay(max_staleness=3)
     method([rewarded((1.0, 0.0))], turn())
     assert len(method([rewarded((0.0, 0.0), policy_step=4)], turn(policy_step=4))) == 1
+
+
+def test_stale_samples_of_all_problems_are_dropped(turn):
+    """Also of problems that do not come up: a checkpoint holds what is stored."""
+    method = replay(max_staleness=3, max_stored=16)
+    method([rewarded((1.0, 0.0), "old"), rewarded((1.0, 0.0), "seen")], turn())
+    late = rewarded((1.0, 0.0), "seen", policy_step=2)
+    method([late], turn(step=1, policy_step=2))
+    method([rewarded((0.0,), "new", policy_step=4)], turn(step=2, policy_step=4))
+    assert method.metrics()["replay/stored_problems"] == 2.0
+    assert method.metrics()["replay/stored_samples"] == 3.0
+    assert sorted(method.state_dict()) == ["new", "seen"]
+
+
+def long_sample(num_tokens: int, top_k: int):
+    """A group of one completion under top-k sampling, of a large vocabulary."""
+    rng = np.random.default_rng(0)
+    group = rewarded((1.0,))
+    ends = np.cumsum(rng.integers(1, 9, num_tokens)).astype(np.int32)
+    completion = replace(
+        group.completions[0],
+        token_ids=rng.integers(0, 151_643, num_tokens).astype(np.int32),
+        text="x = 1;" * (ends[-1] // 6),
+        token_offsets=np.stack([np.append(0, ends[:-1]), ends], axis=1).astype("i4"),
+        sampler_logprobs=np.log(rng.random(num_tokens)).astype(np.float32),
+        kept_ids=rng.integers(0, 151_643, (num_tokens, top_k)).astype(np.int32),
+    )
+    if not top_k:
+        completion = replace(completion, kept_ids=None)
+    return replace(group, completions=(completion,))
+
+
+@pytest.mark.parametrize(("top_k", "most"), [(50, 72_000), (0, 8_000)])
+def test_a_stored_sample_is_packed(turn, top_k, most):
+    """Its ids are drawn at random here, which nothing can compress further."""
+    group = long_sample(400, top_k)
+    method = replay(min_stored=1)
+    method([group], turn())
+    size = len(json.dumps(method.state_dict()))
+    told = 1e6 * method.metrics()["replay/stored_mb"]
+    assert told < size < most and size - told < 1_000
+    _, again = method([group], turn(step=1))
+    (ours,), (theirs,) = again.completions, group.completions
+    for field in fields(theirs):
+        one, other = getattr(ours, field.name), getattr(theirs, field.name)
+        np.testing.assert_array_equal(one, other, strict=isinstance(one, np.ndarray))
+
+
+def test_a_replayed_sample_has_its_rows_in_the_table_of_rollouts(turn):
+    group = long_sample(8, 2)
+    score = Score(
+        rewards={"exact": 1.0},
+        verdict=Verdict(status="OK", error_class="exact", extracted="1", detail="x"),
+        error_class="exact",
+        extracted="1",
+        spans=(Span(start=0, end=1, label="answer"),),
+        extra={"x": 1.0},
+        timings={"judge": 1.0},
+        logged={"y": 1.0},
+    )
+    group = replace(group, scores=(score,))
+    method = replay(min_stored=1)
+    method([group], turn())
+    kept = json.dumps(method.state_dict()["p"]["scores"])
+    assert "logged" in kept and "judge" not in kept
+    _, again = method([group], turn(step=1))
+    left_out = ["extra", "timings"]
+    ours, theirs = (rollout_rows(0, [g]).drop_columns(left_out) for g in (again, group))
+    assert ours.equals(theirs)
 
 
 def test_a_saved_store_goes_on_bit_for_bit(turn):

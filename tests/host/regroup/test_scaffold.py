@@ -1,6 +1,7 @@
 """The weakest hint that helps revives a group whose samples are all wrong."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -120,6 +121,20 @@ def test_more_failures_may_be_asked_for_and_a_success_forgets_them(turn):
     wrong, right = [hinted((0.0, 0.0))], [hinted((1.0, 0.0))]
     for groups, expected in [
         (wrong, 0), (wrong, 4), (right, 0), (wrong, 0), (wrong, 4), (wrong, 4),
+    ]:  # fmt: skip
+        helper.asks.clear()
+        method(groups, turn(step=50, draw=helper))
+        assert len(helper.asks) == expected
+
+
+def test_a_group_that_was_not_judged_neither_adds_a_failure_nor_forgets_them(turn):
+    method = scaffold(after_failures=2)
+    helper = Helper(right_from=1)
+    wrong, lost = [hinted((0.0, 0.0))], [hinted((math.nan, math.nan))]
+    unscored = [replace(g, scores=tuple(replace(s, verdict=None) for s in g.scores))
+                for g in lost]  # fmt: skip
+    for groups, expected in [
+        (lost, 0), (wrong, 0), (lost, 0), (unscored, 0), (wrong, 4),
     ]:  # fmt: skip
         helper.asks.clear()
         method(groups, turn(step=50, draw=helper))

@@ -25,6 +25,14 @@ def test_thinking_does_not_count():
     assert steps(group, Settings()) == [0.0, 0.5]
 
 
+def test_an_answer_that_never_begins_has_no_steps():
+    text = "n: 3\nxs: [1, 2]\n6"
+    group = judged(text, "<think>" + text, text + "</think>", "n: 3\n</think>\n" + text)
+    in_thought = tuple(replace(one, in_thought=True) for one in group.completions)
+    group = replace(group, completions=in_thought)
+    assert steps(group, Settings()) == [0.0, 0.0, 0.0, 1.0]
+
+
 def test_problem_without_recorded_steps_abstains():
     assert all(math.isnan(r) for r in steps(judged("6", recorded=None), Settings()))
     assert math.isnan(steps(of_literals("6", "6"), Settings())[0])
