@@ -72,6 +72,7 @@ device.optimizer
 device.supervised
 device.reward_model
 device.update_batch
+device.batch_logprobs
 device.update_metrics
 device.token_advantages
 device.intrinsic

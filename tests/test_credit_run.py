@@ -1,7 +1,6 @@
 """Credit by execution in whole runs: what they leave, and that they can be repeated."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,9 @@ import numpy as np
 import pytest
 
 from jaxgrpo.config_loading import load_config
-from jaxgrpo.glossary import definition, is_timing
+from jaxgrpo.glossary import definition
 from jaxgrpo.rollout_table import read_rollouts
-from jaxgrpo.train import train
+from tests.resumed_runs import check_equal, whole_and_resumed
 
 RUN = """
 [run]
@@ -61,13 +60,7 @@ def runs(tmp_path_factory: Any, session_cache: Path) -> tuple[Path, Path]:
     path = folder / "run.toml"
     path.write_text(RUN.format(cache=session_cache))
     config = load_config(path, [])
-    whole, again = folder / "whole", folder / "again"
-    train(config, whole)
-    shutil.copytree(whole, again)
-    shutil.rmtree(again / "checkpoints" / "2")
-    (again / "summary.json").unlink()
-    train(config, again)
-    return whole, again
+    return whole_and_resumed(config, folder, 2)
 
 
 def lines(run: Path) -> list[dict[str, float]]:
@@ -121,15 +114,4 @@ def test_evaluations_are_asked_without_constraints(runs):
 
 @pytest.mark.slow
 def test_an_interrupted_run_goes_on_bit_for_bit(runs):
-    whole, again = runs
-
-    def untimed(run: Path) -> list[dict[str, float]]:
-        return [
-            {name: value for name, value in line.items() if not is_timing(name)}
-            for line in lines(run)
-        ]
-
-    assert untimed(whole) == untimed(again)
-    for name in ("token_ids", "trainer_logprobs", "advantage", "credit", "spans"):
-        ours, theirs = (read_rollouts(run).column(name) for run in (whole, again))
-        assert ours == theirs, name
+    check_equal(*runs, "token_ids", "trainer_logprobs", "advantage", "credit", "spans")

@@ -26,7 +26,8 @@ from jaxgrpo.policy import load_policy
 from jaxgrpo.problems.datasets import load_problems
 from jaxgrpo.rollout_table import HARVEST_FOLDER, read_part, read_rollouts
 from jaxgrpo.train import train
-from tests.test_methods import RUN, lines
+from tests.resumed_runs import lines
+from tests.test_methods import RUN
 
 PHASES = [
     "run.num_steps=3", "checkpoint.every_steps=1", "objective.kl_coef=0.01",

@@ -4,8 +4,6 @@ Each case is a small run, over eight devices, that is made whole, put back to it
 step, and made again from there. In this process, so that all share their programs.
 """
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,9 @@ import pytest
 
 from jaxgrpo.config import Config
 from jaxgrpo.config_loading import load_config
-from jaxgrpo.glossary import definition, is_timing
+from jaxgrpo.glossary import definition
 from jaxgrpo.rollout_table import read_rollouts
-from jaxgrpo.train import train
+from tests.resumed_runs import check_equal, lines, whole_and_resumed
 
 RUN = """
 [run]
@@ -90,30 +88,15 @@ def runs(
     """A whole run, and one that was put back to its second step and made again."""
     config = config_of(CASES[request.param])
     folder = tmp_path_factory.mktemp(request.param)
-    whole, again = folder / "whole", folder / "again"
-    train(config, whole)
-    shutil.copytree(whole, again)
-    shutil.rmtree(again / "checkpoints" / "4")
-    (again / "summary.json").unlink()
-    train(config, again)
-    return config, whole, again
-
-
-def lines(run: Path) -> list[dict[str, float]]:
-    """The lines of `metrics.jsonl`, without what depends on the machine."""
-    return [
-        {name: value for name, value in json.loads(line).items() if not is_timing(name)}
-        for line in (run / "metrics.jsonl").read_text().splitlines()
-    ]
+    return config, *whole_and_resumed(config, folder, 4)
 
 
 def test_an_interrupted_run_goes_on_bit_for_bit(runs):
     _, whole, again = runs
-    assert lines(whole) == lines(again)
-    for name in ("token_ids", "sampler_logprobs", "trainer_logprobs", "advantage",
-                 "policy_step", "problem_id"):  # fmt: skip
-        ours, theirs = (read_rollouts(run).column(name) for run in (whole, again))
-        assert ours == theirs, name
+    check_equal(
+        whole, again, "token_ids", "sampler_logprobs", "trainer_logprobs",
+        "advantage", "policy_step", "problem_id",
+    )  # fmt: skip
 
 
 def test_every_metric_of_a_method_is_defined(runs):

@@ -5,17 +5,16 @@ step, and made again from there. In this process, so that both share their progr
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jaxgrpo.config_loading import load_config
-from jaxgrpo.glossary import definition, is_timing
+from jaxgrpo.glossary import definition
 from jaxgrpo.host.prompt_variants import FIRST_STAGE
 from jaxgrpo.rollout_table import read_rollouts
-from jaxgrpo.train import train
+from tests.resumed_runs import check_equal, lines, whole_and_resumed
 
 RUN = """
 [run]
@@ -87,30 +86,15 @@ def runs(
         "scaffold.source=reference",
     ]
     config = load_config(folder / "run.toml", overrides)
-    whole, again = folder / "whole", folder / "again"
-    train(config, whole)
-    shutil.copytree(whole, again)
-    shutil.rmtree(again / "checkpoints" / str(case["num_steps"]))
-    (again / "summary.json").unlink()
-    train(config, again)
-    return request.param, whole, again
-
-
-def lines(run: Path) -> list[dict[str, float]]:
-    """The lines of `metrics.jsonl`, without what depends on the machine."""
-    return [
-        {name: value for name, value in json.loads(line).items() if not is_timing(name)}
-        for line in (run / "metrics.jsonl").read_text().splitlines()
-    ]
+    return request.param, *whole_and_resumed(config, folder, case["num_steps"])
 
 
 def test_an_interrupted_run_goes_on_bit_for_bit(runs):
     _, whole, again = runs
-    assert lines(whole) == lines(again)
-    for name in ("token_ids", "sampler_logprobs", "trainer_logprobs", "advantage",
-                 "policy_step", "prompt_id", "prompt", "spans"):  # fmt: skip
-        ours, theirs = (read_rollouts(run).column(name) for run in (whole, again))
-        assert ours == theirs, name
+    check_equal(
+        whole, again, "token_ids", "sampler_logprobs", "trainer_logprobs",
+        "advantage", "policy_step", "prompt_id", "prompt", "spans",
+    )  # fmt: skip
 
 
 def test_every_metric_is_defined_and_groups_are_revived(runs):

@@ -5,7 +5,6 @@ then answers: its answer is the last step, and the step before it is missing.
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import pytest
 
 from jaxgrpo.config_data import DataConfig
 from jaxgrpo.config_loading import load_config
-from jaxgrpo.glossary import definition, is_timing
+from jaxgrpo.glossary import definition
 from jaxgrpo.problems.datasets import load_problems
 from jaxgrpo.rollout_table import read_rollouts
-from jaxgrpo.train import train
+from tests.resumed_runs import check_equal, lines, whole_and_resumed
 
 SIZES: dict[str, Any] = {"num_train": 300, "num_validation": 16, "num_test": 40}
 RUN = """
@@ -94,19 +93,7 @@ def runs(tmp_path_factory: Any, session_cache: Path) -> tuple[Path, Path]:
     write_problems(folder / "data", session_cache)
     path.write_text(RUN.format(path=folder / "data", cache=session_cache))
     config = load_config(path, [])
-    whole, again = folder / "whole", folder / "again"
-    train(config, whole)
-    shutil.copytree(whole, again)
-    shutil.rmtree(again / "checkpoints" / "2")
-    (again / "summary.json").unlink()
-    train(config, again)
-    return whole, again
-
-
-def lines(run: Path) -> list[dict[str, float]]:
-    return [
-        json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()
-    ]
+    return whole_and_resumed(config, folder, 2)
 
 
 def rewards_of(rows: list[dict[str, Any]]) -> np.ndarray:
@@ -160,15 +147,4 @@ def test_metrics_of_a_run_are_defined(runs):
 
 @pytest.mark.slow
 def test_an_interrupted_run_goes_on_bit_for_bit(runs):
-    whole, again = runs
-
-    def untimed(run: Path) -> list[dict[str, float]]:
-        return [
-            {name: value for name, value in line.items() if not is_timing(name)}
-            for line in lines(run)
-        ]
-
-    assert untimed(whole) == untimed(again)
-    for name in ("token_ids", "advantage", "credit", "token_advantages", "spans"):
-        ours, theirs = (read_rollouts(run).column(name) for run in (whole, again))
-        assert ours == theirs, name
+    check_equal(*runs, "token_ids", "advantage", "credit", "token_advantages", "spans")

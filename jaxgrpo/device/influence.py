@@ -18,7 +18,7 @@ from jaxgrpo.device.model.forward_settings import ForwardSettings
 from jaxgrpo.device.objective.credit import importance_credit
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.records import Prompts, Rollouts
-from jaxgrpo.device.update_batch import joined_values, split_batch
+from jaxgrpo.device.update_batch import in_parts
 
 _NOISE = 0x0A12
 """Folded into a row's key: the noise is none of the draws of sampling."""
@@ -138,9 +138,12 @@ def token_influence(
         row_key_B=jax.vmap(jax.random.fold_in, (0, None))(rollouts.row_key_B, _NOISE),
     )
     model = bind(architecture, weights, jnp.dtype(s.forward.dtype))
-    parts = split_batch(rows, s.num_parts, s.is_prompt_major)
-    values = jax.lax.map(partial(FORMS[s.form], model, temperature, s), parts)
-    values_BT = joined_values(values, rows, s.num_parts, s.is_prompt_major)
+    values_BT = in_parts(
+        partial(FORMS[s.form], model, temperature, s),
+        rows,
+        s.num_parts,
+        s.is_prompt_major,
+    )
     importances_BT = jnp.where(rows.is_weighed_BT, jnp.maximum(values_BT, 0.0), 0.0)
     weighed_BT = importance_credit(
         importances_BT, rows.is_weighed_BT, threshold=s.threshold, boost=s.boost

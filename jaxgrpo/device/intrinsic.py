@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxgrpo.device.head import sharded_token_logprobs
 from jaxgrpo.device.model.architecture import Architecture
@@ -17,7 +17,7 @@ from jaxgrpo.device.model.decoder import Decoder, Weights, bind, forward_complet
 from jaxgrpo.device.model.forward_settings import ForwardSettings
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.records import Prompts, Rollouts
-from jaxgrpo.device.update_batch import Batch, joined_values, split_batch
+from jaxgrpo.device.update_batch import in_parts
 
 
 class IntrinsicSettings(NamedTuple):
@@ -40,6 +40,15 @@ class IntrinsicRewards(NamedTuple):
     self_certainty_B: Float[Array, " B"]
     entropy_B: Float[Array, " B"]
     """The mean entropy, negated: more is surer."""
+
+
+class _Rows(NamedTuple):
+    """What a part of the rows needs; every array leads with P or B."""
+
+    prompts: Prompts
+    completion_BT: Int[Array, "B T"]
+    prompt_index_B: Int[Array, " B"]
+    mask_BT: Bool[Array, "B T"]
 
 
 @partial(jax.jit, static_argnames=("architecture", "settings"))
@@ -86,11 +95,17 @@ def intrinsic_rewards(
     mask_BT = completion_mask(rollouts.lengths_B, rollouts.completion_BT.shape[1])
     mask_BT &= rollouts.is_real_B[:, None]
     model = bind(architecture, weights, jnp.dtype(settings.forward.dtype))
-    batch = _batch(prompts, rollouts, mask_BT)
-    parts = split_batch(batch, settings.num_parts, settings.is_prompt_major)
-    values = jax.lax.map(partial(_of_tokens, model, temperature, settings), parts)
-    certainties_BT, entropies_BT = joined_values(
-        values, batch, settings.num_parts, settings.is_prompt_major
+    rows = _Rows(
+        prompts=prompts,
+        completion_BT=jnp.where(mask_BT, rollouts.completion_BT, 0),
+        prompt_index_B=rollouts.prompt_index_B,
+        mask_BT=mask_BT,
+    )
+    certainties_BT, entropies_BT = in_parts(
+        partial(_of_tokens, model, temperature, settings),
+        rows,
+        settings.num_parts,
+        settings.is_prompt_major,
     )
     return IntrinsicRewards(
         self_certainty_B=_mean_over_tokens(certainties_BT, mask_BT),
@@ -98,44 +113,27 @@ def intrinsic_rewards(
     )
 
 
-def _batch(prompts: Prompts, rollouts: Rollouts, mask_BT: Bool[Array, "B T"]) -> Batch:
-    """The rows as an update cuts them; nothing is learned, so nothing else is there."""
-    zeros_BT = jnp.zeros_like(rollouts.sampler_logprobs_BT)
-    return Batch(
-        prompts=prompts,
-        completion_BT=jnp.where(mask_BT, rollouts.completion_BT, 0),
-        prompt_index_B=rollouts.prompt_index_B,
-        mask_BT=mask_BT,
-        advantages_BT=zeros_BT,
-        sampler_logprobs_BT=zeros_BT,
-        old_logprobs_BT=None,
-        ref_logprobs_BT=None,
-        kept_BTk=None,
-        registers=None,
-    )
-
-
 def _of_tokens(
     model: Decoder,
     temperature: Float[Array, ""],
     settings: IntrinsicSettings,
-    batch: Batch,
+    rows: _Rows,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
     hidden_BTD = forward_completions(
         model,
-        batch.prompts,
-        batch.completion_BT,
-        batch.prompt_index_B,
+        rows.prompts,
+        rows.completion_BT,
+        rows.prompt_index_B,
         settings.forward,
         is_prompt_major=settings.is_prompt_major,
     )
     tokens = sharded_token_logprobs(
         hidden_BTD,
         model.output_head_VD,
-        batch.completion_BT,
+        rows.completion_BT,
         temperature,
         num_tokens=settings.num_tokens,
-        mask_BT=batch.mask_BT,
+        mask_BT=rows.mask_BT,
         chunk=settings.logprob_chunk,
         with_self_certainty=True,
     )

@@ -21,7 +21,7 @@ from jaxgrpo.device.objective.experimental import (
 )
 from jaxgrpo.device.objective.masks import completion_mask
 from jaxgrpo.device.records import Prompts, Rollouts
-from jaxgrpo.device.update_batch import joined_values, split_batch
+from jaxgrpo.device.update_batch import in_parts
 
 
 class SelfConditioningSettings(NamedTuple):
@@ -133,9 +133,12 @@ def self_conditioned(
         teacher_lengths_B=teachers.lengths_B,
     )
     model = bind(architecture, weights, jnp.dtype(s.forward.dtype))
-    parts = split_batch(rows, s.num_parts, s.is_prompt_major)
-    values = jax.lax.map(partial(_divergences, model, temperature, s), parts)
-    values_BT = joined_values(values, rows, s.num_parts, s.is_prompt_major)
+    values_BT = in_parts(
+        partial(_divergences, model, temperature, s),
+        rows,
+        s.num_parts,
+        s.is_prompt_major,
+    )
     divergences_BT = jnp.maximum(values_BT, 0.0)
     is_weighed_BT = mask_BT & teachers.is_mixed_B[:, None]
     scale = divergence_scale(divergences_BT, is_weighed_BT, s.scale_floor)

@@ -18,18 +18,14 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from jaxgrpo.device.head import (
-    KeptTokens,
-    TokenConstraint,
-    sharded_token_logprobs,
+from jaxgrpo.device.batch_logprobs import (
+    Conditions,
+    LogprobSettings,
+    batch_logprobs,
+    logprobs_in_parts,
 )
 from jaxgrpo.device.model.architecture import Architecture
-from jaxgrpo.device.model.decoder import (
-    Params,
-    Weights,
-    bind,
-    forward_completions,
-)
+from jaxgrpo.device.model.decoder import Params
 from jaxgrpo.device.model.forward_settings import ForwardSettings
 from jaxgrpo.device.model.lora import (
     FrozenBase,
@@ -107,12 +103,15 @@ class UpdateSettings(NamedTuple):
             intra_coef=self.intra_coef,
         )
 
-
-class _Conditions(NamedTuple):
-    """What all tokens were sampled under."""
-
-    temperature: Float[Array, ""]
-    constraints: ConstraintTables | None
+    @property
+    def logprobs(self) -> LogprobSettings:
+        """The settings of the forward pass alone."""
+        return LogprobSettings(
+            num_tokens=self.num_tokens,
+            chunk=self.logprob_chunk,
+            is_prompt_major=self.is_prompt_major,
+            forward=self.forward,
+        )
 
 
 class UpdateOutputs(NamedTuple):
@@ -178,10 +177,11 @@ def update(
     batch = _batch(prompts, rollouts, found, constraints)
     if s.has_stored_rows:
         batch = batch._replace(is_stored_B=rollouts.policy_step_B != state.step)
-    conditions = _Conditions(temperature, constraints)
+    conditions = Conditions(temperature, constraints)
     evaluate = partial(
-        _logprobs_in_parts, batch=batch, architecture=architecture,
-        conditions=conditions, settings=settings,
+        logprobs_in_parts, batch=batch, architecture=architecture,
+        conditions=conditions, settings=settings.logprobs,
+        num_parts=s.minibatches * s.microbatches,
     )  # fmt: skip
     if s.objective.kl_coef:
         ref_logprobs_BT, _ = evaluate(reference_weights(state))
@@ -194,15 +194,10 @@ def update(
     if num_updates > 1:
         assert before is not None
         batch = batch._replace(old_logprobs_BT=_old_logprobs(before[0], batch))
+    of_traces: dict[str, Array] = {}
     if is_traced:
         assert before is not None
-        threshold = entropy_quantile(before[1], batch.mask_BT, s.trace_share)
-        # Once for all updates: later policies have other entropies.
-        is_traced_BT = (before[1] >= threshold) & batch.mask_BT
-        batch = batch._replace(is_traced_BT=is_traced_BT)
-        traced = finish_metrics({"share": fraction(is_traced_BT, batch.mask_BT)})
-        found.metrics["experimental/s_trace/entropy_threshold"] = threshold
-        found.metrics["experimental/s_trace/traced_share"] = traced["share"]
+        batch, of_traces = _traced(batch, before[1], s.trace_share)
     step = partial(
         _minibatch_update, architecture=architecture, optimizer=optimizer,
         conditions=conditions, settings=settings,
@@ -219,7 +214,7 @@ def update(
         metrics = over_updates(stacked)
         assert before is not None
         logprobs_BT, entropies_BT = before
-    metrics |= found.metrics
+    metrics |= found.metrics | of_traces
     is_new_BT = batch.mask_BT
     if batch.is_stored_B is not None:
         is_new_BT &= ~batch.is_stored_B[:, None]
@@ -263,13 +258,34 @@ def _batch(
     )
 
 
+def _traced(
+    batch: Batch, entropies_BT: Float[Array, "B T"], share: float
+) -> tuple[Batch, dict[str, Array]]:
+    """The batch with the tokens that are traced, and what tells of them.
+
+    Once for all updates: later policies have other entropies.
+
+    Args:
+      batch: Of the step.
+      entropies_BT: Under the policy before the first update.
+      share: Of the tokens, those of highest entropy.
+    """
+    threshold = entropy_quantile(entropies_BT, batch.mask_BT, share)
+    is_traced_BT = (entropies_BT >= threshold) & batch.mask_BT
+    traced = finish_metrics({"share": fraction(is_traced_BT, batch.mask_BT)})
+    return batch._replace(is_traced_BT=is_traced_BT), {
+        "experimental/s_trace/entropy_threshold": threshold,
+        "experimental/s_trace/traced_share": traced["share"],
+    }
+
+
 def _minibatch_update(
     state: TrainState,
     batch: Batch,
     *,
     architecture: Architecture,
     optimizer: optax.GradientTransformation,
-    conditions: _Conditions,
+    conditions: Conditions,
     settings: UpdateSettings,
 ) -> tuple[TrainState, tuple[dict[str, Array], tuple[Array, Array]]]:
     """One optimiser update, its gradient accumulated over microbatches."""
@@ -341,12 +357,12 @@ def _microbatch_loss(
     base: FrozenBase | None,
     denominator: Float[Array, ""],
     architecture: Architecture,
-    conditions: _Conditions,
+    conditions: Conditions,
     settings: UpdateSettings,
 ) -> tuple[Float[Array, ""], tuple[dict[str, Mean], tuple[Array, Array]]]:
-    logprobs_BT, entropies_BT = _logprobs(
+    logprobs_BT, entropies_BT = batch_logprobs(
         with_base(params, base), batch=batch, architecture=architecture,
-        conditions=conditions, settings=settings,
+        conditions=conditions, settings=settings.logprobs,
     )  # fmt: skip
     old_logprobs_BT = batch.old_logprobs_BT
     if old_logprobs_BT is None and batch.is_stored_B is not None:
@@ -381,64 +397,3 @@ def _old_logprobs(logprobs_BT: Float[Array, "B T"], batch: Batch) -> Array:
         batch.sampler_logprobs_BT,
         jax.lax.stop_gradient(logprobs_BT),
     )
-
-
-def _logprobs_in_parts(
-    weights: Weights,
-    *,
-    batch: Batch,
-    architecture: Architecture,
-    conditions: _Conditions,
-    settings: UpdateSettings,
-) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
-    """As `_logprobs`, one microbatch at a time and without a gradient."""
-    num_parts = settings.minibatches * settings.microbatches
-    parts = split_batch(batch, num_parts, settings.is_prompt_major)
-    values = jax.lax.map(
-        lambda part: _logprobs(
-            weights, batch=part, architecture=architecture,
-            conditions=conditions, settings=settings,
-        ),
-        parts,
-    )  # fmt: skip
-    return joined_values(values, batch, num_parts, settings.is_prompt_major)
-
-
-def _logprobs(
-    weights: Weights,
-    *,
-    batch: Batch,
-    architecture: Architecture,
-    conditions: _Conditions,
-    settings: UpdateSettings,
-) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
-    """Log-probs and entropies of the completions under these weights.
-
-    Under constraints and truncation they are of the policy that sampled: renormalised
-    over the tokens that could be drawn. So are the reference's: of the same support.
-    """
-    constraint = None
-    if conditions.constraints is not None:
-        assert batch.registers is not None
-        constraint = TokenConstraint(conditions.constraints, batch.registers)
-    model = bind(architecture, weights, jnp.dtype(settings.forward.dtype))
-    hidden_BTD = forward_completions(
-        model,
-        batch.prompts,
-        batch.completion_BT,
-        batch.prompt_index_B,
-        settings.forward,
-        is_prompt_major=settings.is_prompt_major,
-    )
-    tokens = sharded_token_logprobs(
-        hidden_BTD,
-        model.output_head_VD,
-        batch.completion_BT,
-        conditions.temperature,
-        num_tokens=settings.num_tokens,
-        constraint=constraint,
-        kept=None if batch.kept_BTk is None else KeptTokens(batch.kept_BTk),
-        mask_BT=batch.mask_BT,
-        chunk=settings.logprob_chunk,
-    )
-    return tokens.logprobs_BT, tokens.entropies_BT

@@ -8,6 +8,7 @@ rows are dealt out like cards: what only pads, or was drawn before, stands at th
 of a batch and would fill parts of its own.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -122,3 +123,24 @@ def joined_values(
         return x.reshape(-1, x.shape[-1])
 
     return jax.tree.map(join, values)
+
+
+def in_parts(
+    compute: Callable[[Rows], Any],
+    rows: Rows,
+    num_parts: int,
+    is_prompt_major: bool,
+) -> Any:
+    """Values per row, computed for one part of the rows after the other.
+
+    Args:
+      compute: From a part, as `split_batch` cuts it, to a tree of arrays [B, T].
+      rows: As for `split_batch`.
+      num_parts: All of one size; memory is that of one of them.
+      is_prompt_major: Row b continues prompt b // (B / P).
+
+    Returns:
+      The tree, in the order of the rows.
+    """
+    values = jax.lax.map(compute, split_batch(rows, num_parts, is_prompt_major))
+    return joined_values(values, rows, num_parts, is_prompt_major)
