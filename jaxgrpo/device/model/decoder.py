@@ -207,10 +207,11 @@ def forward_completions(
         return (x_PSD, y_BUD), None
 
     embedding_VD = model.embedding_table_VD
-    fed_BUD = embedding_VD[fed_BU]
+    # The order of the two decides how gradients of the embedding are rounded.
+    prompt_PSD, fed_BUD = embedding_VD[prompts.token_ids_PS], embedding_VD[fed_BU]
     if embedding_shift_BTD is not None:
         fed_BUD += embedding_shift_BTD[:, :U].astype(fed_BUD.dtype)
-    carry = split_rows((embedding_VD[prompts.token_ids_PS], fed_BUD))
+    carry = split_rows((prompt_PSD, fed_BUD))
     (x_PSD, y_BUD), _ = scan_layers(model, run_layer, carry, None, settings)
     last_PD = last_states(x_PSD, prompts.lengths_P)
     hidden_BTD = jnp.concatenate(
