@@ -145,6 +145,7 @@ GLOSSARY: dict[str, str] = {
     # Loss and update.
     "loss": "Training loss of the step.",
     "policy_loss": "Loss without divergence and entropy terms.",
+    "policy_loss/{rows}": "Part of `policy_loss` from new (`on`), stored (`off`) rows.",
     "kl": "Mean divergence from the reference policy, nats per token.",
     "ppo_kl": "Mean log-prob before minus after within the step, nats per token.",
     "entropy": "Mean entropy of the next-token distribution, nats.",
@@ -157,6 +158,12 @@ GLOSSARY: dict[str, str] = {
     "clip_ratio/high_max": "Largest such share of one completion.",
     "clip_ratio/dual_mean": "Share of tokens at the dual clip's bound (A < 0).",
     "clip_ratio/region_mean": "Share of tokens clipped on either side.",
+    "clip_ratio/{rows}_low": "`clip_ratio/low_mean` of new (`on`), "
+    "stored (`off`) rows.",
+    "clip_ratio/{rows}_high": "`clip_ratio/high_mean` of new (`on`), "
+    "stored (`off`) rows.",
+    "clip_ratio/{rows}_region": "`clip_ratio/region_mean` of new (`on`), "
+    "stored (`off`) rows.",
     "cispo_clip_ratio": "Share of tokens whose weight CISPO bounds.",
     "off_policy_masked_fraction": "Share of tokens left out as too far off-policy.",
     "grad_norm": "Global norm of the gradient before clipping.",

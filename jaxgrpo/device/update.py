@@ -50,6 +50,7 @@ from jaxgrpo.device.update_batch import Batch, joined_values, split_batch
 from jaxgrpo.device.update_metrics import (
     over_updates,
     ratio_extremes,
+    rows_of_a_kind,
     sampler_extremes,
 )
 
@@ -367,10 +368,9 @@ def _microbatch_loss(
     old_logprobs_BT = batch.old_logprobs_BT
     if old_logprobs_BT is None and batch.is_stored_B is not None:
         old_logprobs_BT = _old_logprobs(logprobs_BT, batch)
-    loss, means = grpo_loss(
-        logprobs_BT,
-        batch.advantages_BT,
-        batch.mask_BT,
+    of_loss = partial(
+        grpo_loss,
+        advantages_BT=batch.advantages_BT,
         old_logprobs_BT=old_logprobs_BT,
         ref_logprobs_BT=batch.ref_logprobs_BT,
         sampler_logprobs_BT=batch.sampler_logprobs_BT,
@@ -379,6 +379,15 @@ def _microbatch_loss(
         denominator=denominator,
         preset=settings.objective,
     )
+    loss, means = of_loss(logprobs_BT, mask_BT=batch.mask_BT)
+    if batch.is_stored_B is not None:
+        for name, is_meant_B in (
+            ("on", ~batch.is_stored_B),
+            ("off", batch.is_stored_B),
+        ):
+            mask_BT = batch.mask_BT & is_meant_B[:, None]
+            _, of_rows = of_loss(jax.lax.stop_gradient(logprobs_BT), mask_BT=mask_BT)
+            means |= rows_of_a_kind(name, of_rows, means["policy_loss"].weight)
     values = jax.lax.stop_gradient((logprobs_BT, entropies_BT))
     return loss, (means, values)
 

@@ -1,7 +1,8 @@
 """Metrics of an update that do not add up: extremes over tokens and over rows.
 
 What adds up over microbatches comes with the loss; these are taken once, from the
-values of a whole minibatch or batch.
+values of a whole minibatch or batch. `rows_of_a_kind` names what the loss tells of some
+rows.
 """
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgrpo.device.objective.correction import bounded_weights, raw_weights
 from jaxgrpo.device.objective.credit import SpanCredit
 from jaxgrpo.device.objective.loss import policy_ratios
-from jaxgrpo.device.objective.metrics import extremes
+from jaxgrpo.device.objective.metrics import Mean, extremes
 from jaxgrpo.device.objective.presets import Objective
 from jaxgrpo.device.objective.ratios import row_means
 
@@ -139,6 +140,33 @@ def sampler_extremes(
         lowest, highest = _extremes(weights_BT, mask_BT, 1.0)
         metrics |= {f"{_APPLIED}/min": lowest, f"{_APPLIED}/max": highest}
     return metrics
+
+
+def rows_of_a_kind(
+    kind: str, means: dict[str, Mean], loss_weight: Float[Array, ""]
+) -> dict[str, Mean]:
+    """Returns the policy loss and the clips of some rows, under names of their own.
+
+    Args:
+      kind: `on` for rows of this policy, `off` for those of earlier ones.
+      means: Metrics of `grpo_loss` with a mask of these rows alone.
+      loss_weight: What the policy loss of all rows is divided by, so that those of
+        all kinds add up to it.
+
+    Returns:
+      `policy_loss/KIND` and, with the surrogate `clip`, `clip_ratio/KIND_low`,
+      `_high` and `_region`.
+
+    Reference:
+      RePO, https://arxiv.org/abs/2506.09340, logs these of its two halves.
+    """
+    clips = {
+        f"clip_ratio/{kind}_{side}": means[f"clip_ratio/{side}_mean"]
+        for side in ("low", "high", "region")
+        if f"clip_ratio/{side}_mean" in means
+    }
+    loss = Mean(means["policy_loss"].total, loss_weight)
+    return {f"policy_loss/{kind}": loss} | clips
 
 
 def over_updates(

@@ -702,6 +702,16 @@ def test_stored_rows_leave_the_others_alone(run, rollouts, plain):
         strict=True,
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
+    metrics = with_stored.metrics
+    assert metrics["clip_ratio/off_high"] == metrics["clip_ratio/off_region"] == 1.0
+    assert metrics["clip_ratio/on_region"] == metrics["clip_ratio/off_low"] == 0.0
+    parts = metrics["policy_loss/on"] + metrics["policy_loss/off"]
+    assert parts == pytest.approx(metrics["policy_loss"], abs=1e-6)
+    assert not [name for name in plain.metrics if name.endswith(("/on", "/off"))]
+    halved = PLAIN._replace(has_stored_rows=True, microbatches=2)
+    in_parts = run(stored, settings=halved).metrics
+    for name in ("policy_loss/on", "policy_loss/off", "clip_ratio/off_high"):
+        assert in_parts[name] == pytest.approx(metrics[name], abs=1e-6)
 
 
 def test_blame_falls_on_the_tokens_of_a_span_alone(run, rollouts, plain):
