@@ -118,10 +118,13 @@ def test_metrics_tell_who_is_focused_and_who_is_spared():
     assert scored.focus_B2 is not None
     mask_BT = completion_mask(rollouts.lengths_B, T)
     advantages_B = jnp.where(jnp.arange(len(BLAMES) + 1) < 5, 1.0, -1.0)
-    focused = focused_credit(scored.focus_B2, mask_BT, advantages_B)
-    metrics = focus_metrics(scored.focus_B2, focused, rollouts.is_real_B)
-    assert metrics["credit/focused_share"] == pytest.approx(2 / 8)
-    assert metrics["credit/spared_share"] == pytest.approx(2 / 8)
+    for size, share in ((1.0, 2 / 8), (0.0, 0.0)):  # Of size 0 they fall nowhere.
+        focused = focused_credit(scored.focus_B2, mask_BT, size * advantages_B)
+        metrics = focus_metrics(
+            scored.focus_B2, focused, size * advantages_B, rollouts.is_real_B
+        )
+        assert metrics["credit/focused_share"] == pytest.approx(share)
+        assert metrics["credit/spared_share"] == pytest.approx(share)
 
 
 def test_uniform_credit_brings_no_array():

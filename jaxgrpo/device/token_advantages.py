@@ -115,7 +115,9 @@ def token_advantages(
     if scored.focus_B2 is not None:
         focused = focused_credit(scored.focus_B2, mask_BT, advantages_B)
         credit_BT = focused.credit_BT * (1.0 if credit_BT is None else credit_BT)
-        metrics |= focus_metrics(scored.focus_B2, focused, rollouts.is_real_B)
+        metrics |= focus_metrics(
+            scored.focus_B2, focused, advantages_B, rollouts.is_real_B
+        )
     if scored.steps is None:
         advantages_BT = jnp.broadcast_to(advantages_B[:, None], mask_BT.shape)
     if credit_BT is not None:

@@ -40,15 +40,20 @@ def advantage_metrics(
 
 
 def focus_metrics(
-    focus_B2: Int[Array, "B 2"], focused: SpanCredit, is_real_B: Bool[Array, " B"]
+    focus_B2: Int[Array, "B 2"],
+    focused: SpanCredit,
+    advantages_B: Float[Array, " B"],
+    is_real_B: Bool[Array, " B"],
 ) -> dict[str, Float[Array, ""]]:
     """Returns shares of rows whose credit is focused, and spared in spite of a span.
 
-    A row with a span is spared where its advantage is positive.
+    A row with a span is spared where its advantage is positive. One without an
+    advantage is neither.
 
     Args:
       focus_B2: The first token of each span and the one after the last.
       focused: The credit.
+      advantages_B: Advantage of each row.
       is_real_B: False for padding rows.
     """
     num_rows = jnp.maximum(is_real_B.sum(), 1)
@@ -56,7 +61,7 @@ def focus_metrics(
     is_focused_B = is_real_B & focused.is_focused_B
     return {
         "credit/focused_share": is_focused_B.sum() / num_rows,
-        "credit/spared_share": (has_span_B & ~is_focused_B).sum() / num_rows,
+        "credit/spared_share": (has_span_B & (advantages_B > 0)).sum() / num_rows,
     }
 
 

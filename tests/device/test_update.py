@@ -719,7 +719,7 @@ def test_blame_falls_on_the_tokens_of_a_span_alone(run, rollouts, plain):
     lengths_B, advantages_B = rollouts.lengths_B, plain.outputs.advantages_B
     ends_B = np.minimum(2, lengths_B)
     focus_B2 = np.stack([ends_B - 1, ends_B], axis=1).astype(np.int32)
-    is_blamed_B = np.asarray(advantages_B <= 0)
+    is_blamed_B = np.asarray(advantages_B < 0)
     credit_BT = np.ones(rollouts.completion_BT.shape, np.float32)
     for row in np.flatnonzero(is_blamed_B):
         credit_BT[row] = 0.0

@@ -11,7 +11,7 @@ def span_credit(lengths, num_positions, starts, ends, has_span, advantages):
     credit = np.zeros((len(lengths), num_positions))
     for i, length in enumerate(lengths):
         inside = [t for t in range(length) if starts[i] <= t < ends[i]]
-        if not inside or not has_span[i] or advantages[i] > 0:
+        if not inside or not has_span[i] or advantages[i] >= 0:
             inside = list(range(length))
         for t in inside:
             credit[i, t] = length / len(inside)

@@ -3,19 +3,16 @@
 A credit is a weight a token whose mean over the row is 1, so that the row's mass
 sum_t credit_t = |o_i| is kept: advantages_BT = advantages_B[:, None] * credit_BT. With
 `sequence_mean` every row then sends sum_t a_t = A_i through its tokens. Dimension `A`
-counts the candidate spans, or anchors, of a row.
+counts the steps, or anchors, of a row.
 """
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxgrpo.device.objective.advantages import group_advantages
-from jaxgrpo.device.objective.choices import require_one_of
-
-LOCALIZATIONS = ("earliest", "last", "random", "none")
 
 
 class Spans(NamedTuple):
@@ -50,46 +47,6 @@ def uniform_credit(mask_BT: Bool[Array, "B T"]) -> Float[Array, "B T"]:
     return mask_BT.astype(jnp.float32)
 
 
-def choose_spans(
-    starts_BA: Int[Array, "B A"],
-    ends_BA: Int[Array, "B A"],
-    num_spans_B: Int[Array, " B"],
-    localization: str,
-    row_key_B: Key[Array, " B"],
-) -> Spans:
-    """Returns one of each row's candidate spans.
-
-    Args:
-      starts_BA: First token of each candidate, in the order of execution.
-      ends_BA: One past the last token of each.
-      num_spans_B: Candidates of each row, in [0, A]; the rest is undefined.
-      localization: `earliest`, `last`, `random` or `none` (no row has a span).
-      row_key_B: One random key a row, for `random`.
-
-    Returns:
-      The chosen spans.
-
-    Reference:
-      EGCA, 2026, https://arxiv.org/abs/2603.16158, table of localisation targets.
-    """
-    require_one_of("localization", localization, LOCALIZATIONS)
-    if localization == "random":
-        highest_B = jnp.maximum(num_spans_B, 1)
-        choice_B = jax.vmap(lambda key, high: jax.random.randint(key, (), 0, high))(
-            row_key_B, highest_B
-        ).astype(num_spans_B.dtype)
-    elif localization == "last":
-        choice_B = jnp.maximum(num_spans_B - 1, 0)
-    else:
-        choice_B = jnp.zeros_like(num_spans_B)
-    has_span_B = (num_spans_B > 0) & (localization != "none")
-    return Spans(
-        jnp.take_along_axis(starts_BA, choice_B[:, None], axis=1)[:, 0],
-        jnp.take_along_axis(ends_BA, choice_B[:, None], axis=1)[:, 0],
-        has_span_B,
-    )
-
-
 def span_credit(
     mask_BT: Bool[Array, "B T"], spans: Spans, advantages_B: Float[Array, " B"]
 ) -> SpanCredit:
@@ -97,7 +54,7 @@ def span_credit(
 
         credit_t = |o_i| / |span_i|   inside the span, 0 elsewhere
 
-    A row without a span, with a span that holds no token, or with a positive
+    A row without a span, with a span that holds no token, or without a negative
     advantage gets uniform credit: praise for a failing line would teach the failure.
 
     Args:
@@ -117,7 +74,7 @@ def span_credit(
     is_inside_BT &= (positions_1T < spans.ends_B[:, None]) & mask_BT
     num_inside_B1 = is_inside_BT.sum(axis=1, keepdims=True).astype(jnp.float32)
     lengths_B1 = mask_BT.sum(axis=1, keepdims=True).astype(jnp.float32)
-    is_focused_B = spans.has_span_B & (num_inside_B1[:, 0] > 0) & (advantages_B <= 0)
+    is_focused_B = spans.has_span_B & (num_inside_B1[:, 0] > 0) & (advantages_B < 0)
     inside_credit_B1 = lengths_B1 / jnp.maximum(num_inside_B1, 1.0)
     focused_BT = jnp.where(is_inside_BT, inside_credit_B1, 0.0)
     credit_BT = jnp.where(is_focused_B[:, None], focused_BT, uniform_credit(mask_BT))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jaxgrpo.host.credit.scopes import Function, bindings, calls_itself
 from jaxgrpo.host.judge.source_names import parsed
 from jaxgrpo.host.records import Problem
 from jaxgrpo.host.stored_tests import tests_of
@@ -32,7 +33,7 @@ _TYPE_MODULES = {"typing", "__future__", "collections.abc"}
 
 
 class Arity(NamedTuple):
-    """How many positional arguments something may be called with."""
+    """How many arguments something may be called with, by place or by name."""
 
     fewest: int
     most: float
@@ -76,17 +77,17 @@ def features_of(source: str) -> Features:
     tree = parsed(source)
     nodes = list(ast.walk(tree))
     calls = {_called_name(node) for node in nodes if isinstance(node, ast.Call)}
+    # Targets may stand in brackets too.
+    built = [n for n in nodes if isinstance(getattr(n, "ctx", ast.Load()), ast.Load)]
     displays = {
         name
         for name, kinds in _CONTAINERS.items()
-        if any(isinstance(node, kinds) for node in nodes)
+        if any(isinstance(node, kinds) for node in built)
     }
     called = {_CONTAINER_CALLS[name] for name in calls if name in _CONTAINER_CALLS}
     return Features(
         source=source,
-        functions={
-            name: arity for node in tree.body for name, arity in _defined(node).items()
-        },
+        functions=_defined(tree),
         imports=frozenset(_imported(nodes)),
         containers=frozenset(displays | called),
         is_recursive=_is_recursive(nodes),
@@ -165,7 +166,8 @@ def _entry_point(reference: Features, name: str) -> Constraint:
         found = candidate.functions.get(name)
         if found is None:
             return False
-        return wanted == ANY_ARITY or found.fewest <= wanted.fewest <= found.most
+        # Tests call it in some way that the reference takes.
+        return found.fewest <= wanted.most and wanted.fewest <= found.most
 
     return Constraint(
         kind=ENTRY_POINT,
@@ -244,25 +246,22 @@ def _called_names(tree: ast.AST) -> list[str]:
     return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
 
 
-def _defined(node: ast.stmt) -> dict[str, Arity]:
-    """Names that a statement of the top level defines."""
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return {node.name: _arity(node.args)}
-        case ast.ClassDef():
-            return {node.name: ANY_ARITY}
-        case ast.Assign():
-            names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-            return dict.fromkeys(names, ANY_ARITY)
-        case ast.Import() | ast.ImportFrom():
-            names = [alias.asname or alias.name for alias in node.names]
-            return dict.fromkeys(names, ANY_ARITY)
-    return {}
+def _defined(tree: ast.Module) -> dict[str, Arity]:
+    """Names of the top level, blocks on it included; of several meanings the last."""
+    found: dict[str, Arity] = {}
+    for statement in tree.body:
+        for name, node in bindings([statement]):
+            arity = _arity(node.args) if isinstance(node, Function) else ANY_ARITY
+            if node is not statement and found.get(name, arity) != arity:
+                arity = ANY_ARITY  # Either, as a condition may have it.
+            found[name] = arity
+    return found
 
 
 def _arity(arguments: ast.arguments) -> Arity:
     number = len(arguments.posonlyargs) + len(arguments.args)
-    most = math.inf if arguments.vararg else number
+    is_open = arguments.vararg or arguments.kwarg
+    most = math.inf if is_open else number + len(arguments.kwonlyargs)
     return Arity(number - len(arguments.defaults), most)
 
 
@@ -281,36 +280,24 @@ def _is_recursive(nodes: Sequence[ast.AST]) -> bool:
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     owners = {id(inner): node.name for node in classes for inner in node.body}
     return any(
-        _calls_itself(node, owners.get(id(node), ""))
+        _method_calls_itself(node, owners[id(node)])
+        if id(node) in owners
+        else calls_itself(node)
         for node in nodes
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, Function)
     )
 
 
-def _calls_itself(function: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> bool:
-    """Whether a function calls itself, by its name; a method by that of its owner."""
-    name = function.name
-    called = [n.func for n in ast.walk(function) if isinstance(n, ast.Call)]
-    if owner:
-        # A method's plain name is not known inside it: there it is another function.
-        return any(
-            isinstance(func, ast.Attribute)
-            and func.attr == name
-            and isinstance(func.value, ast.Name)
-            and func.value.id in {"self", "cls", owner}
-            for func in called
-        )
-    is_named = any(isinstance(func, ast.Name) and func.id == name for func in called)
-    return is_named and not _binds(function, name)
-
-
-def _binds(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
-    """Whether a name means something else inside: an argument, or a function there."""
-    inner = [node for statement in function.body for node in ast.walk(statement)]
-    functions = {n.name for n in inner
-                 if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}  # fmt: skip
-    arguments = {n.arg for n in ast.walk(function.args) if isinstance(n, ast.arg)}
-    return name in functions | arguments
+def _method_calls_itself(method: Function, owner: str) -> bool:
+    """Whether a method calls itself; its plain name is not known inside it."""
+    called = [node.func for node in ast.walk(method) if isinstance(node, ast.Call)]
+    return any(
+        isinstance(func, ast.Attribute)
+        and func.attr == method.name
+        and isinstance(func.value, ast.Name)
+        and func.value.id in {"self", "cls", owner}
+        for func in called
+    )
 
 
 def _loop_depth(tree: ast.AST) -> int:

@@ -80,7 +80,8 @@ def reweighted(judged: Judged) -> list[float]:
 
     Args:
       judged: The verdicts of one group, which is the batch that a share is taken over.
-        Rows without a decision do not count.
+        Every row counts, also where equal programs share one verdict; rows without a
+        decision do not.
 
     Reference:
       Pass-rate rewards, 2026, https://arxiv.org/abs/2605.02944. The weights' formula is
@@ -89,22 +90,22 @@ def reweighted(judged: Judged) -> list[float]:
     """
     decided = [verdict for verdict in judged.verdicts if verdict.status != "INFRA"]
     num_tests = max((verdict.num_tests for verdict in decided), default=0)
-    passed = {id(verdict): _passed_tests(verdict, num_tests) for verdict in decided}
+    rows = [_passed_tests(verdict, num_tests) for verdict in judged.verdicts]
+    passed = [flags for flags in rows if flags is not None]
     weights = [
-        1.0 - sum(flags[j] for flags in passed.values()) / len(passed)
-        for j in range(num_tests)
+        1.0 - sum(flags[j] for flags in passed) / len(passed) for j in range(num_tests)
     ]
     if not any(weights):
         return pass_rate(judged)
     return [
-        _weighted_share(passed[id(verdict)], weights) if id(verdict) in passed
-        else math.nan
-        for verdict in judged.verdicts
-    ]  # fmt: skip
+        math.nan if flags is None else _weighted_share(flags, weights) for flags in rows
+    ]
 
 
-def _passed_tests(verdict: Verdict, num_tests: int) -> list[bool]:
-    """Whether each test passed; those that were not run did not."""
+def _passed_tests(verdict: Verdict, num_tests: int) -> list[bool] | None:
+    """Whether each test passed; None without a decision, those not run did not."""
+    if verdict.status == "INFRA":
+        return None
     flags = [status == "OK" for status in verdict.test_statuses]
     return flags + [False] * (num_tests - len(flags))
 

@@ -23,7 +23,7 @@ import types
 from collections.abc import Callable
 from typing import NoReturn
 
-from . import plain_data
+from . import plain_data, syntax_places
 from .tracing.tracer import Tracer
 
 FILENAME = "solution.py"
@@ -112,10 +112,10 @@ class Report:
         """Maps the file in which it is written."""
         self.memory = mmap.mmap(descriptor, REPORT_BYTES)
 
-    def write(self, stage: str, error: BaseException) -> None:
+    def write(self, stage: str, error: BaseException, source: str = "") -> None:
         """Notes an uncaught exception; what does not fit is left out."""
         self.ballast = None
-        text = json.dumps(describe(stage, error, self.line_of)).encode()
+        text = json.dumps(describe(stage, error, self.line_of, source)).encode()
         assert self.memory is not None, "it is opened before the program runs"
         self.memory[: len(text)] = text
 
@@ -129,8 +129,16 @@ def describe(
     stage: str,
     error: BaseException,
     line_of: Callable[[int], int | None] = same_line,
+    source: str = "",
 ) -> dict[str, object]:
-    """Type, message and place of an exception, as plain data."""
+    """Type, message and place of an exception, as plain data.
+
+    Args:
+      stage: In which it was raised: `compile`, `run`, `call` or `test`.
+      error: The exception.
+      line_of: The line of the source for a line that Python tells.
+      source: The program, in stage `compile`.
+    """
     try:
         message = str(error)[:MESSAGE_CHARACTERS]
     except BaseException:
@@ -144,11 +152,7 @@ def describe(
     }
     if isinstance(error, SyntaxError) and stage == "compile":
         found["message"] = str(error.msg)[:MESSAGE_CHARACTERS]
-        found["line"], found["end_line"] = error.lineno, error.end_lineno
-        # The interpreter counts characters from 1, and 0 where it does not know.
-        found["column"] = error.offset - 1 if error.offset else None
-        found["end_column"] = error.end_offset - 1 if error.end_offset else None
-        return found
+        return found | syntax_places.syntax_place(error, source)._asdict()
     line = program_line(error)
     found["line"] = None if line is None else line_of(line)
     return found
@@ -193,7 +197,7 @@ def compile_or_leave(source: bytes, report: Report) -> types.CodeType:
     try:
         return compile(source, FILENAME, "exec", dont_inherit=True)
     except BaseException as error:
-        report.write("compile", error)
+        report.write("compile", error, text)
         show(error)
         leave(1)
 

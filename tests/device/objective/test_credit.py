@@ -17,7 +17,6 @@ from tests.device.objective.draws import (
 from tests.reference import credit as reference
 
 span_credit = jax.jit(credit.span_credit)
-choose_spans = jax.jit(credit.choose_spans, static_argnames="localization")
 importance_credit = jax.jit(
     credit.importance_credit, static_argnames=("threshold", "boost", "floor")
 )
@@ -65,8 +64,9 @@ def test_all_credit_lies_on_the_span_none_before_or_after():
         {"start": 4, "end": 6},
         {"start": 1, "end": 3, "has_span": False},
         {"start": 1, "end": 3, "advantage": 0.5},
+        {"start": 1, "end": 3, "advantage": 0.0},
     ],
-    ids=["empty", "in padding", "no span", "positive advantage"],
+    ids=["empty", "in padding", "no span", "positive advantage", "no advantage"],
 )
 def test_unusable_span_falls_back_to_uniform(row):
     ours = one_row(**row)
@@ -85,43 +85,6 @@ def test_span_credit_with_sequence_mean_is_the_papers_loss():
 
     slope_BT = jax.jit(jax.grad(loss))(logprobs_BT)
     np.testing.assert_allclose(slope_BT, [[0, 0.5, 0.5, 0, 0, 0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("localization", "starts", "has_span"),
-    [
-        ("earliest", [10, 20, 0], [True, True, False]),
-        ("last", [12, 20, 0], [True, True, False]),
-        ("none", None, [False, False, False]),
-    ],
-)
-def test_localization_chooses_among_candidates(localization, starts, has_span):
-    starts_BA = jnp.asarray([[10, 11, 12], [20, 99, 99], [0, 0, 0]])
-    spans = choose_spans(
-        starts_BA, starts_BA + 1, jnp.asarray([3, 1, 0]), localization=localization,
-        row_key_B=jax.random.split(jax.random.key(0), 3),
-    )  # fmt: skip
-    assert spans.has_span_B.tolist() == has_span
-    if starts is not None:
-        assert spans.starts_B.tolist() == starts
-        assert spans.ends_B.tolist() == [start + 1 for start in starts]
-
-
-def test_random_localization_visits_every_candidate_and_no_other():
-    starts_BA = jnp.tile(jnp.arange(4)[None, :], (200, 1))
-    spans = choose_spans(
-        starts_BA, starts_BA, jnp.full(200, 3), localization="random",
-        row_key_B=jax.random.split(jax.random.key(1), 200),
-    )  # fmt: skip
-    assert set(spans.starts_B.tolist()) == {0, 1, 2}
-
-
-def test_unknown_localization_is_refused():
-    with pytest.raises(ValueError, match="localization 'first' is unknown"):
-        credit.choose_spans(
-            jnp.zeros((1, 1), int), jnp.zeros((1, 1), int), jnp.ones(1, int), "first",
-            jax.random.split(jax.random.key(0), 1),
-        )  # fmt: skip
 
 
 # Bi-Level

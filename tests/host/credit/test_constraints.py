@@ -39,7 +39,21 @@ def test_a_reference_keeps_its_own_constraints():
         ("def f(xs): return 0", ("entry_point",)),
         ("def f(*args): return 0", ()),
         ("def f(xs, k, memo=None): return 0", ()),
+        ("def f(xs, k, j): return 0", ("entry_point",)),
+        ("def f(xs, *, k): return 0", ()),
+        ("def f(xs, **named): return 0", ()),
         ("f = lambda xs, k: 0", ()),
+        ("f: object = lambda xs, k: 0", ()),
+        ("f, g = (lambda xs, k: 0), 1", ()),
+        ("[g, *f] = 1, 2", ()),
+        ("if f := (lambda xs, k: 0): pass", ()),
+        ("if True:\n  def f(xs, k): return 0", ()),
+        ("if True:\n  def f(xs): return 0", ("entry_point",)),
+        ("try:\n  def f(xs): return 0\nfinally:\n  def f(xs, k): return 0", ()),
+        ("def f(xs): return 0\nif True:\n  f = lambda xs, k: 0", ()),
+        ("def f(xs, k): return 0\ndef f(xs): return 0", ("entry_point",)),
+        ("def g():\n  f = 1\n  def f(xs, k): return 0", ("entry_point",)),
+        ("[f for f in range(2)]", ("entry_point", "containers")),
         ("def helper(x): return x", ("entry_point",)),
         ("import os, math\ndef f(xs, k): return 0", ("imports",)),
         ("from os.path import join\ndef f(xs, k): return 0", ("imports",)),
@@ -70,11 +84,22 @@ PLAIN = "def f(xs, k):\n  for x in xs: pass\n  return 0"
         "class A:\n  def f(self): return super().f()\ndef f(xs, k): return 0",
         "def f(f, k): return f(k)",
         "def f(xs, k):\n  def f(x): return x\n  return f(k)",
+        "def f(xs, k):\n  f = lambda x: x\n  return f(k)",
+        "def f(xs, k):\n  f: object = abs\n  return f(k)",
+        "def f(xs, k):\n  _, (f, *_) = 1, (abs, 2)\n  return f(k)",
+        "def f(xs, k):\n  from math import floor as f\n  return f(k)",
+        "def f(xs, k):\n  for f in (abs,): k = f(k)\n  return k",
+        "def f(xs, k):\n  if f := abs: return f(k)",
+        "def f(xs, k):\n  match k:\n    case f: return f()",
+        "def f(xs, k): return (lambda f: f(k))(abs)",
+        "def f(xs, k): return any(f(k) for f in xs)",
+        "def f(xs, k):\n  any(f := x for x in xs)\n  return f(k)",
+        "def f(xs, k):\n  class A:\n    f = abs\n    x = f(1)\n  return A.x",
     ],
 )
 def test_another_function_of_the_same_name_is_no_recursion(candidate):
     assert not features_of(candidate).is_recursive
-    assert broken(candidate, PLAIN) == ()
+    assert broken(candidate, "import math\n" + PLAIN) == ()
 
 
 @pytest.mark.parametrize(
@@ -83,6 +108,12 @@ def test_another_function_of_the_same_name_is_no_recursion(candidate):
         "def f(n): return f(n - 1)",
         "async def f(n): return await f(n - 1)",
         "def f(n):\n  def g(m): return g(m - 1)\n  return g(n)",
+        "def f(n):\n  def g(f): return f(1)\n  return f(n - 1)",
+        "def f(n):\n  global f\n  f = cached(f)\n  return f(n - 1)",
+        "def f(n):\n  return sum(f(m) for m in range(n) if [f for f in n])",
+        "def f(n): return any(x for x in n for y in f(x))",
+        "def f(n):\n  class A:\n    f = 1\n    def g(self): return f(n)\n  return A()",
+        "def f(n):\n  def g(m=f(n - 1)):\n    return m\n  return g()",
         "class A:\n  def f(self, n): return self.f(n - 1)",
         "class A:\n  @classmethod\n  def f(cls, n): return cls.f(n - 1)",
         "class A:\n  @staticmethod\n  def f(n): return A.f(n - 1)",

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,15 @@ def test_reweighted_by_hand():
     # Passed by 3, 1 and 0 of 4: weights 1/4, 3/4 and 1, in all 2.
     found = rewards("reweighted", "+--", "++-", "+--", "---")
     assert found == pytest.approx([1 / 8, 1 / 2, 1 / 8, 0.0])
+
+
+def test_completions_that_share_a_verdict_count_each():
+    # Equal programs are judged once. Passed by 3 and 1 of 4: weights 1/4 and 3/4.
+    judged = of_tests("+-", "-+")
+    common, other = judged.verdicts
+    shared = replace(judged, verdicts=(common, common, common, other))
+    found = reward.tests(shared, Settings(mode="reweighted"))
+    assert found == pytest.approx([1 / 4, 1 / 4, 1 / 4, 3 / 4])
 
 
 def test_reweighted_is_the_pass_rate_where_everything_passes():
