@@ -51,6 +51,7 @@ def diversities_of(
             step=0,
             temperature=temperature,
             policy_step=0,
+            budget=drawing.config.sampling.budget_at(0),
         )
         groups = [group for _, group in sorted(drawn, key=lambda pair: pair[0])]
         found.append(diversity_metrics(groups)[f"diversity/distinct_{NGRAM}"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from jaxgrpo.config_combinations import check_combinations
 from jaxgrpo.config_credit import CreditConfig, check_credit
 from jaxgrpo.config_data import DataConfig
 from jaxgrpo.config_distill import DistillConfig, check_distill
@@ -28,7 +29,7 @@ from jaxgrpo.config_methods import (
     ScaffoldConfig,
     TemperatureConfig,
     TruncationMaskConfig,
-    check_methods,
+    check_temperatures,
 )
 from jaxgrpo.config_redistribution import (
     RedistributionConfig,
@@ -135,7 +136,8 @@ class Config(Table):
         _check_mode(self)
         _check_warmup(self)
         _check_cache(self)
-        check_methods(self)
+        check_temperatures(self)
+        check_combinations(self)
         check_scaffold(self)
         check_guard(self)
         check_credit(self)

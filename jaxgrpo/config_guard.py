@@ -29,6 +29,9 @@ class GuardConfig(Table):
     max_falling: NonNegativeInt = 3
     """Stop where the pass rate on validation problems has fallen so many evaluations in
     a row; 0 does not look at it. Needs evaluation.every_steps."""
+    min_fall: Fraction = 0.03
+    """How far the pass rate must have fallen over these evaluations together: a level
+    one falls three times in a row by chance, too."""
 
     @property
     def limits(self) -> Limits:
@@ -38,6 +41,7 @@ class GuardConfig(Table):
             min_length_ratio=self.min_length_ratio,
             min_entropy_ratio=self.min_entropy_ratio,
             max_falling=self.max_falling,
+            min_fall=self.min_fall,
         )
 
 
@@ -122,6 +126,12 @@ def check_guard(config: "Config") -> None:
         raise ValueError(
             "guard.min_length_ratio, min_entropy_ratio and max_falling are all 0, so "
             "the guard would look at nothing. Set one of them, or guard.mode = 'off'."
+        )
+    default = GuardConfig.model_fields["min_fall"].default
+    if not guard.max_falling and guard.min_fall != default:
+        raise ValueError(
+            f"guard.min_fall {guard.min_fall!r} has no effect while guard.max_falling "
+            "is 0. Remove it."
         )
     if guard.max_falling and not config.evaluation.every_steps:
         why = ", ".join(intrinsic_rewards(config)) or "guard.mode 'on'"

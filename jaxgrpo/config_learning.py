@@ -94,6 +94,11 @@ class ObjectiveConfig(Table):
         chosen = {"scale": self.advantage_scale, "baseline": self.advantage_baseline}
         return {name: v for name, v in chosen.items() if v != "preset"}
 
+    @property
+    def is_decoupled(self) -> bool:
+        """Whether rewards are normalised one by one (GDPO)."""
+        return self.combine == "normalize_then_sum"
+
     @model_validator(mode="after")
     def _no_idle_clip(self) -> "ObjectiveConfig":
         for name, value in self.loss_parts.items():
@@ -135,19 +140,19 @@ class ObjectiveConfig(Table):
 
     @model_validator(mode="after")
     def _dead_groups_are_of_sums(self) -> "ObjectiveConfig":
-        if self.mask_dead_groups and self.combine == "normalize_then_sum":
+        if self.mask_dead_groups and self.is_decoupled:
             raise ValueError(
                 "objective.mask_dead_groups is true and objective.combine is "
-                "'normalize_then_sum', where a group is dead only if it is for every "
-                "reward. Set one of them back."
+                "'normalize_then_sum', where equal sums of rewards do not make a group "
+                "dead. Set one of them back."
             )
         return self
 
     @model_validator(mode="after")
     def _decoupled_by_group(self) -> "ObjectiveConfig":
         scale, baseline = self.advantage_scale, self.advantage_baseline
-        is_decoupled = self.combine == "normalize_then_sum"
-        if is_decoupled and (scale in ("batch", "none") or baseline == "leave_one_out"):
+        is_defined = scale not in ("batch", "none") and baseline != "leave_one_out"
+        if self.is_decoupled and not is_defined:
             raise ValueError(
                 "objective.combine is 'normalize_then_sum', which is defined by mean "
                 f"and spread of the group, but advantage_scale is {scale!r} and "

@@ -1,11 +1,10 @@
 """The tables of methods that change which groups are learned from.
 
 Each is off by default, and then nothing of it is in the run: not a program, not a
-metric. What cannot be combined is refused with the reason.
+metric. Which of them go together is in `config_combinations.py`.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -242,99 +241,14 @@ class CurriculumConfig(Table):
         return self
 
 
-class Method(NamedTuple):
-    """A method as combinations and documentation know it."""
-
-    name: str
-    """As users write it."""
-    is_on: Callable[["Config"], bool]
-    conflicts: dict[str, str] = {}  # noqa: RUF012
-    """Why it cannot be combined with the method of that name."""
-
-
-METHODS = (
-    Method("curriculum", lambda config: bool(config.curriculum.order)),
-    Method("token constraint", lambda config: bool(config.sampling.constraint)),
-    Method("scaffold", lambda config: bool(config.scaffold.tiers)),
-    Method("dynamic_sampling", lambda config: config.dynamic_sampling.max_tries > 0),
-    Method(
-        "replay of groups",
-        lambda config: config.replay.method == "groups",
-        {
-            "dynamic_sampling": "it replaces dead groups, which dynamic_sampling drops",
-        },
-    ),
-    Method("replay of samples", lambda config: config.replay.method == "samples"),
-    Method("truncation_mask", lambda config: config.truncation_mask.probability > 0),
-    Method("temperature stages", lambda config: bool(config.temperature.then)),
-    Method("GDPO", lambda config: config.objective.combine == "normalize_then_sum"),
-    Method("EGCA", lambda config: config.credit.method == "egca"),
-    Method(
-        "Bi-Level",
-        lambda config: config.credit.method == "bilevel",
-        {
-            "dynamic_sampling": "it drops groups of equal answers, whose steps may "
-            "still differ",
-            "replay of groups": "it takes groups of equal answers for dead, and their "
-            "steps may still differ",
-            "GDPO": "it normalises rewards, and Bi-Level learns from steps alone",
-            "EGCA": "`credit.method` is one of them",
-        },
-    ),
-    Method(
-        "GAR",
-        lambda config: bool(config.redistribution.graders),
-        {
-            "scaffold": "a hinted completion was graded among others than it joins",
-            "replay of samples": "a stored completion was graded among others than "
-            "those it joins",
-            "Bi-Level": "its steps have advantages that no grade of the whole moves",
-        },
-    ),
-    Method(
-        "OAR",
-        lambda config: config.experimental.method == "oar",
-        {
-            "EGCA": "both say which tokens the advantage falls on",
-            "Bi-Level": "both say which tokens the advantage falls on",
-        },
-    ),
-    Method(
-        "SC-GRPO",
-        lambda config: config.experimental.method == "sc_grpo",
-        {
-            "scaffold": "it revives the all-wrong groups that SC-GRPO explores",
-            "dynamic_sampling": "it drops the all-wrong groups that SC-GRPO explores",
-            "replay of groups": "it replaces the all-wrong groups that SC-GRPO "
-            "explores",
-            "EGCA": "both say which tokens the advantage falls on",
-            "Bi-Level": "both say which tokens the advantage falls on",
-            "OAR": "`experimental.method` is one of them",
-        },
-    ),
-    Method(
-        "S-trace",
-        lambda config: config.experimental.method == "s_trace",
-        {
-            "EGCA": "its traces carry a token's advantage to the tokens before it",
-            "Bi-Level": "its traces carry a step's advantage to the steps before it",
-            "OAR": "`experimental.method` is one of them",
-            "SC-GRPO": "`experimental.method` is one of them",
-        },
-    ),
-    Method("distill", lambda config: bool(config.distill.at_steps)),
-)
-"""All methods, in the order in which they act."""
-
-
-def check_methods(config: "Config") -> None:
-    """Refuses methods that cannot be combined.
+def check_temperatures(config: "Config") -> None:
+    """Refuses stages that do not ascend, are never reached, or cannot be calibrated.
 
     Args:
       config: Of a `grpo` run.
 
     Raises:
-      ValueError: Naming both, and why.
+      ValueError: Says what to change.
     """
     stages = (config.sampling.temperature, *config.temperature.then)
     if list(stages) != sorted(set(stages)):
@@ -344,14 +258,6 @@ def check_methods(config: "Config") -> None:
         )
     _check_stages_can_change(config)
     _check_calibration(config)
-    on = {method.name: method for method in METHODS if method.is_on(config)}
-    for method in on.values():
-        for other, reason in method.conflicts.items():
-            if other in on:
-                raise ValueError(
-                    f"{method.name} cannot be combined with {other}: {reason}. Turn "
-                    "one of them off."
-                )
 
 
 def _check_stages_can_change(config: "Config") -> None:
@@ -380,33 +286,3 @@ def _check_calibration(config: "Config") -> None:
                 f"temperature.calibration_problems {number} is more than {name} "
                 f"{available}, the problems there are for it. Lower it or raise {name}."
             )
-
-
-def combination_table() -> str:
-    """Which methods go together, as a Markdown table with the reasons below it."""
-    names = [method.name for method in METHODS]
-    conflicts = {
-        frozenset((method.name, other)): reason
-        for method in METHODS
-        for other, reason in method.conflicts.items()
-    }
-    lines = [
-        "| | " + " | ".join(str(number) for number in range(1, len(names) + 1)) + " |",
-        "| :-- |" + " :-: |" * len(names),
-    ]
-    for number, name in enumerate(names, start=1):
-        marks = [
-            "" if other == name else _mark(frozenset((name, other)) in conflicts)
-            for other in names
-        ]
-        lines.append(f"| {number} {name} | " + " | ".join(marks) + " |")
-    reasons = [
-        f"- {method.name} with {other}: {reason}."
-        for method in METHODS
-        for other, reason in method.conflicts.items()
-    ]
-    return "\n".join([*lines, "", *reasons]) + "\n"
-
-
-def _mark(is_conflict: bool) -> str:
-    return "no" if is_conflict else "yes"

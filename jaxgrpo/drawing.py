@@ -21,7 +21,7 @@ from jaxgrpo.model_rewards import ModelRewards, model_rewards
 from jaxgrpo.policy import Policy
 from jaxgrpo.problems.stream import ProblemStream
 from jaxgrpo.sampling import drawn_groups, training_engine
-from jaxgrpo.step_metrics import Counters, num_sampled
+from jaxgrpo.step_metrics import Counters, group_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,10 @@ class Drawing:
         """
         problems: list[Problem] = []
         prompts: list[Prompt] = []
-        num_drawn = 0
+        num_drawn, has_fitting = 0, False
         limit = self.config.prompt.max_prompt_tokens
         while len(prompts) < number:
-            if num_drawn > self.num_available and not prompts:
+            if num_drawn > self.num_available and not has_fitting:
                 raise ValueError(
                     f"none of the {self.num_available} training prompts fits in "
                     f"prompt.max_prompt_tokens {limit}"
@@ -97,11 +97,14 @@ class Drawing:
                 )
             (problem,) = next(self.problems)
             num_drawn += 1
-            if not self.curriculum.accepts(problem):
+            if not self.curriculum.is_open(problem):
                 continue
             prompt = self.policy.encode(self.asked(problem))
             if len(prompt.token_ids) > limit:
                 self.counters.dropped_prompts += 1
+                continue
+            has_fitting = True
+            if not self.curriculum.takes(problem):
                 continue
             problems.append(problem)
             prompts.append(prompt)
@@ -150,18 +153,28 @@ class Drawing:
           state: Of the policy that drew.
           step: Steps made before.
           submitted: What the scorer was given.
-
-        Raises:
-          RuntimeError: Too many rows could not be scored.
         """
-        groups = scored_groups(submitted)
-        check_errors(groups, self.config.scorer.max_error_share)
         return self.rewards.completed(
-            groups,
+            scored_groups(submitted),
             policy_weights(state),
             step=step,
             temperature=self.temperature.current,
         )
+
+    def require_scored(self, groups: Sequence[Group]) -> None:
+        """Stops a run whose scoring fails.
+
+        Looked at are the step's groups and what was drawn on request until now: one
+        row alone, as a hint is tried with, says nothing.
+
+        Args:
+          groups: First draws of the step.
+
+        Raises:
+          RuntimeError: Too many rows could not be scored.
+        """
+        limit = self.config.scorer.max_error_share
+        check_errors([*groups, *self.requested], limit)
 
     def scored_on_request(
         self, state: TrainState, step: int, asks: Sequence[Ask], num_samples: int
@@ -199,8 +212,7 @@ class Drawing:
         )
         submitted = submit_each(self.scorer, drawn, step=step)
         groups = self.scored(state, step, submitted)
-        self.counters.num_tokens += num_sampled(groups)
-        self.counters.num_tokens += sum(len(prompt.token_ids) for _, prompt in pairs)
+        self.counters.num_tokens += group_tokens(groups)
         self.requested.extend(groups)
         return groups
 

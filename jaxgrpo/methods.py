@@ -29,8 +29,9 @@ def build_regroupers(config: Config) -> tuple[Regrouper, ...]:
         for regrouper in (
             _scaffold(config),
             _dynamic_sampling(config),
-            _replay(config),
+            # Before storage: what is spared now is spared when it comes again.
             _truncation_mask(config),
+            _replay(config),
         )
         if regrouper is not None
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxgrpo.host.judge.error_classes import EXCEPTION
 from jaxgrpo.host.records import Group, Prompt, Score
-from jaxgrpo.host.regroup.liveness import group_totals, total_reward
+from jaxgrpo.host.regroup.liveness import group_totals, is_live, total_reward
 from jaxgrpo.host.rewards.histogram import Histogram, histogram_of
 
 
@@ -46,6 +46,11 @@ class Counters:
 def num_tokens(prompts: Sequence[Prompt], groups: Sequence[Group]) -> int:
     """Tokens of the prompts, each counted once, and of the completions."""
     return sum(len(prompt.token_ids) for prompt in prompts) + num_sampled(groups)
+
+
+def group_tokens(groups: Sequence[Group]) -> int:
+    """Tokens of the groups' own prompts and of their completions."""
+    return num_tokens([p for group in groups for p in group.prompts], groups)
 
 
 def num_sampled(groups: Sequence[Group]) -> int:
@@ -92,7 +97,10 @@ def total_rewards(groups: Sequence[Group], weights: Mapping[str, float]) -> np.n
 
 
 def group_metrics(
-    groups: Sequence[Group], weights: Mapping[str, float]
+    groups: Sequence[Group],
+    weights: Mapping[str, float],
+    *,
+    is_decoupled: bool = False,
 ) -> dict[str, float]:
     """Rewards, dead groups, kinds of error and lengths of a step's groups.
 
@@ -102,9 +110,10 @@ def group_metrics(
     Args:
       groups: After scoring, before regrouping.
       weights: By reward name.
+      is_decoupled: As for `is_live`.
     """
     metrics = reward_metrics(groups, weights)
-    metrics |= dead_group_metrics(groups, weights)
+    metrics |= dead_group_metrics(groups, weights, is_decoupled=is_decoupled)
     metrics |= completion_metrics(groups) | lengths_by_verdict(groups)
     metrics |= prompt_metrics(groups)
     scores = [score for group in groups for score in group.scores]
@@ -225,16 +234,26 @@ def reward_histograms(
 
 
 def dead_group_metrics(
-    groups: Sequence[Group], weights: Mapping[str, float]
+    groups: Sequence[Group],
+    weights: Mapping[str, float],
+    *,
+    is_decoupled: bool = False,
 ) -> dict[str, float]:
     """Shares of groups that cannot teach, and of those that have much to tell apart.
 
-    `frac_reward_zero_std` is of the groups whose weighted rewards are all equal;
-    of the others `frac_reward_many_values` have three different ones or more. All
+    `frac_reward_zero_std` is of the groups that are not live: their weighted rewards
+    are all equal, or with GDPO the sums of the normalised ones. Of those whose weighted
+    rewards differ `frac_reward_many_values` have three different ones or more. All
     wrong, mixed and all correct come from raw verdicts, so that no reward, weight or
     scaling moves them; rows without a verdict are left out, and groups without any.
+
+    Args:
+      groups: Of a step.
+      weights: By reward name.
+      is_decoupled: As for `is_live`.
     """
     kept = [group_totals(group, weights) for group in groups]
+    rewarded = [group for group, k in zip(groups, kept, strict=True) if k.size]
     judged = [
         [s.verdict.is_correct for s in group.scores if is_judged(s)]  # type: ignore[union-attr]
         for group in groups
@@ -243,7 +262,7 @@ def dead_group_metrics(
     live = [k for k in kept if k.size and np.ptp(k)]
     return {
         "frac_reward_zero_std": _share(
-            [float(np.ptp(k)) == 0.0 for k in kept if k.size]
+            [not is_live(g, weights, is_decoupled=is_decoupled) for g in rewarded]
         ),
         "frac_reward_many_values": _share([len(np.unique(k)) >= 3 for k in live]),
         "frac_reward_all_zero": _share([not any(flags) for flags in verdicts]),
@@ -253,18 +272,22 @@ def dead_group_metrics(
 
 
 def updated_group_metrics(
-    groups: Sequence[Group], weights: Mapping[str, float]
+    groups: Sequence[Group],
+    weights: Mapping[str, float],
+    *,
+    is_decoupled: bool = False,
 ) -> dict[str, float]:
-    """Share of the groups that reach the update with all their rewards equal.
+    """Share of the groups that reach the update and are not live.
 
     What regrouping does shows in how far it is from `frac_reward_zero_std`.
 
     Args:
       groups: After regrouping.
       weights: Factor of each reward.
+      is_decoupled: As for `is_live`.
     """
-    share = dead_group_metrics(groups, weights)["frac_reward_zero_std"]
-    return {"frac_update_zero_std": share}
+    found = dead_group_metrics(groups, weights, is_decoupled=is_decoupled)
+    return {"frac_update_zero_std": found["frac_reward_zero_std"]}
 
 
 def is_judged(score: Score) -> bool:

@@ -2,8 +2,16 @@
 
 import time
 
-STAGES = ("prompt", "gen", "reward", "update_actor", "dump_rollout_generations")
-"""Of a step of GRPO, in order. All names but the first are verl's."""
+STAGES = (
+    "prompt",
+    "gen",
+    "reward",
+    "regroup",
+    "update_actor",
+    "dump_rollout_generations",
+)
+"""Of a step of GRPO, in order. All names but `prompt` and `regroup` are verl's. What
+methods draw after scoring is drawn and scored in `regroup`."""
 _PER_TOKEN = ("gen", "update_actor")
 
 
@@ -34,14 +42,20 @@ class Stopwatch:
         self._last = now
 
     def metrics(
-        self, *, num_sampled: int, num_tokens: int, num_devices: int
+        self,
+        *,
+        num_sampled: int,
+        num_tokens: int,
+        num_devices: int,
+        num_requested: int = 0,
     ) -> dict[str, float]:
         """The stages' seconds until the last lap, and tokens per second.
 
         Args:
-          num_sampled: Completion tokens of the step.
-          num_tokens: Those, and the tokens of the prompts.
+          num_sampled: Completion tokens of the stage `gen`.
+          num_tokens: All tokens of the step, those of the prompts too.
           num_devices: That computed.
+          num_requested: Completion tokens that were drawn later in the step.
         """
         total = self._last - self._begun
         metrics = {f"timing_s/{name}": seconds for name, seconds in self._laps.items()}
@@ -50,7 +64,7 @@ class Stopwatch:
             "perf/time_per_step": total,
             "perf/total_num_tokens": num_tokens,
             "perf/throughput": num_tokens / total / num_devices,
-            "perf/tokens_per_s": num_sampled / total,
+            "perf/tokens_per_s": (num_sampled + num_requested) / total,
         }
         if "gen" in self._laps:
             metrics["perf/sampled_tokens_per_s"] = num_sampled / self._laps["gen"]

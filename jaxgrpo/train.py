@@ -74,6 +74,7 @@ from jaxgrpo.scorer_setup import training_scorer
 from jaxgrpo.step_metrics import (
     Counters,
     group_metrics,
+    group_tokens,
     num_sampled,
     num_tokens,
     reward_histograms,
@@ -294,10 +295,14 @@ def _step(
     finally:  # What a reward printed tells why it stopped the run.
         for name, text in run.scorer.take_outputs().items():
             run.console.note(f"rewards.{name} wrote (shown once):\n{text}")
-    run.drawing.requested.clear()
-    groups = regroup(scored, run.regroupers, _turn(run, state, step))
-    others = left_out([*scored, *run.drawing.requested], groups)
     clock.lap("reward")
+    run.drawing.requested.clear()
+    run.drawing.require_scored(scored)
+    groups = regroup(scored, run.regroupers, _turn(run, state, step))
+    run.drawing.require_scored(scored)
+    requested = run.drawing.requested
+    others = left_out([*scored, *requested], groups)
+    clock.lap("regroup")
     temperature = run.drawing.temperature.current
     state, update_metrics, outputs = run.learning.updated(
         state, step, groups, weights=weights, temperature=temperature
@@ -317,8 +322,9 @@ def _step(
         left_out_total=total_rewards(others, weights),
     )
     clock.lap("dump_rollout_generations")
-    metrics = update_metrics | group_metrics(scored, weights)
-    metrics |= updated_group_metrics(groups, weights)
+    gdpo = run.config.objective.is_decoupled
+    metrics = update_metrics | group_metrics(scored, weights, is_decoupled=gdpo)
+    metrics |= updated_group_metrics(groups, weights, is_decoupled=gdpo)
     metrics |= run.weights.metrics(step)
     metrics |= run.counters.add(prompts, scored)
     metrics |= run.scorer.metrics() | run.compile_watch.take()
@@ -338,8 +344,9 @@ def _step(
     metrics |= memory_metrics()
     metrics |= clock.metrics(
         num_sampled=num_sampled(scored),
-        num_tokens=num_tokens(prompts, scored),
+        num_tokens=num_tokens(prompts, scored) + group_tokens(requested),
         num_devices=jax.device_count(),
+        num_requested=num_sampled(requested),
     )
     return state, metrics, reward_histograms(scored, weights)
 
@@ -351,7 +358,7 @@ def _turn(run: _Run, state: TrainState, step: int) -> Turn:
         num_steps=run.config.run.num_steps,
         policy_step=int(state.step),
         weights=run.weights.at(step),
-        is_decoupled=run.config.objective.combine == "normalize_then_sum",
+        is_decoupled=run.config.objective.is_decoupled,
         draw=partial(run.drawing.scored_on_request, state, step),
         next_problems=run.drawing.more_problems,
     )

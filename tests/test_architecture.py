@@ -125,6 +125,7 @@ host.sandbox.tracing.statements
 host.sandbox.tracing.recorder
 host.sandbox.tracing.hooks
 host.sandbox.tracing.tracer
+host.sandbox.syntax_places
 host.sandbox.candidate
 host.sandbox.tester
 host.sandbox.preparation
@@ -208,6 +209,7 @@ host.functions.arguments
 host.functions.calling
 host.credit
 host.credit.settings
+host.credit.scopes
 host.credit.constraints
 host.credit.comparability
 host.credit.localization
@@ -268,6 +270,7 @@ config_data
 config_sampling
 config_learning
 config_methods
+config_combinations
 config_guard
 config_credit
 config_redistribution

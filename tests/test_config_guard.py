@@ -85,6 +85,11 @@ def test_guard_that_looks_at_nothing_is_refused():
     assert "look at nothing" in complaint({"entropy": {}}, guard=nothing)
 
 
+def test_size_of_a_fall_needs_falls_to_be_counted():
+    guard = {"max_falling": 0, "min_fall": 0.1}
+    assert "min_fall 0.1 has no effect" in complaint({"entropy": {}}, guard=guard)
+
+
 # Settings of rewards that something else leaves without effect
 
 

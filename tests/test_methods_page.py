@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from jaxgrpo.config import Config
-from jaxgrpo.config_methods import METHODS, check_methods, combination_table
+from jaxgrpo.config_combinations import (
+    METHODS,
+    check_combinations,
+    combination_table,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 
@@ -29,7 +33,7 @@ def test_methods_that_exclude_each_other_are_refused_with_the_reason():
         "rewards": {"exact": {"weight": 1.0}},
         "replay": {"method": "groups"},
     }
-    check_methods(Config.model_validate(data))
+    check_combinations(Config.model_validate(data))
     both = data | {"dynamic_sampling": {"max_tries": 2}}
     with pytest.raises(
         ValueError, match="dynamic_sampling: it replaces dead groups, which"

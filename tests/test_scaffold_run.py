@@ -40,6 +40,7 @@ num_workers = 1
 [rewards.{reward}]
 [scaffold]
 exempt_share = 0.0
+after_failures = {after_failures}
 [optimizer]
 learning_rate = 1e-3
 [evaluation]
@@ -58,14 +59,17 @@ console = "quiet"
 CASES: dict[str, dict[str, Any]] = {
     "programs": {
         "dataset": "mini_programs", "reward": "tests", "rule": 'extraction = "raw"',
-        "num_steps": 3, "num_train": 20, "max_new_tokens": 32, "num_samples": 2,
+        "num_steps": 3, "num_train": 8, "max_new_tokens": 32, "num_samples": 2,
+        "after_failures": 2,
     },
     "values": {
         "dataset": "output_prediction", "reward": "exact", "rule": "",
         "num_steps": 4, "num_train": 24, "max_new_tokens": 48, "num_samples": 4,
+        "after_failures": 1,
     },
 }  # fmt: skip
-"""What goes into RUN; in each case some hint helps at some step."""
+"""What goes into RUN; in each case some hint helps at some step. In the first a problem
+fails twice before it is asked with one: the count outlives the interruption."""
 TIERS = {
     "programs": ["knowledge", "planning", "solution"],
     "values": ["trace", "two_stage", "knowledge"],

@@ -34,6 +34,9 @@ class Limits:
     max_falling: int
     """Falls of the pass rate from one evaluation to the next, in a row, that end the
     run; 0 for no limit."""
+    min_fall: float
+    """Least fall of the pass rate over all of these: a level rate falls three times in
+    a row by chance in one of 24 cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,7 @@ def reason_to_stop(history: History, limits: Limits) -> str:
 
     Example:
       >>> limits = Limits(window_steps=1, min_length_ratio=0.5, min_entropy_ratio=0.0,
-      ...                 max_falling=0)
+      ...                 max_falling=0, min_fall=0.0)
       >>> history = History()
       >>> for length in (80.0, 90.0, 30.0):
       ...     history = after_step(history, mean_length=length, entropy=1.0,
@@ -110,7 +113,7 @@ def reason_to_stop(history: History, limits: Limits) -> str:
             "entropy", "nats", history.first_entropies, history.last_entropies,
             limits.min_entropy_ratio,
         ),
-        _falling(history.pass_rates, limits.max_falling),
+        _falling(history.pass_rates, limits.max_falling, limits.min_fall),
     ]  # fmt: skip
     return " Also, ".join(filter(None, reasons))
 
@@ -132,9 +135,11 @@ def _too_small(
     )
 
 
-def _falling(pass_rates: Sequence[float], max_falling: int) -> str:
+def _falling(pass_rates: Sequence[float], max_falling: int, min_fall: float) -> str:
     falls = [later < earlier for earlier, later in pairwise(pass_rates)]
     if not max_falling or len(falls) < max_falling or not all(falls):
+        return ""
+    if pass_rates[0] - pass_rates[-1] < min_fall:
         return ""
     course = ", ".join(f"{rate:.3f}" for rate in pass_rates)
     return (

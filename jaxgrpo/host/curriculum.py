@@ -69,21 +69,28 @@ class Curriculum:
         levels = ", ".join(self._order[: self._num_open])
         return f" and has a tag {self._tag} that is one of: {levels}"
 
-    def accepts(self, problem: Problem) -> bool:
-        """Whether to take a problem that the stream gave.
+    def is_open(self, problem: Problem) -> bool:
+        """Whether problems of this one's level may be taken now.
 
         Args:
-          problem: The next one.
+          problem: Any.
 
         Raises:
           ValueError: If it has no such tag.
+        """
+        open_levels = self._order[: self._num_open]
+        return not self._order or self._level(problem) in open_levels
+
+    def takes(self, problem: Problem) -> bool:
+        """Whether to take a problem of an open level: by chance, if they are weighed.
+
+        Args:
+          problem: That is open.
         """
         if not self._order:
             return True
         self._num_asked += 1
         level = self._level(problem)
-        if level not in self._order[: self._num_open]:
-            return False
         if self._floor == 1.0 or self._num_seen[level] < self._min_groups:
             return True
         success = self._success[level]

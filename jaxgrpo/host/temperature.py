@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxgrpo.host.diversity import NGRAM
+
 
 class TemperatureStages:
     """Raises the temperature by a jump when diversity declines below its band.
@@ -106,9 +108,18 @@ def calibrated_stage(
     Returns:
       Its place; the last where none is.
 
+    Raises:
+      ValueError: If diversity could not be measured.
+
     Example:
       >>> calibrated_stage([0.6, 1.0, 1.4], [0.5, 0.7, 0.9], 0.68)
       1
     """
+    if np.isnan(diversities).any():
+        raise ValueError(
+            f"the diversity of completions could not be measured: none has {NGRAM} "
+            "tokens, so that stages would never change. Raise sampling.max_new_tokens, "
+            "or remove temperature.then."
+        )
     enough = [d >= target for d in diversities]
     return enough.index(True) if any(enough) else len(temperatures) - 1

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +16,9 @@ from jaxgrpo.host.collapse_guard import (
 )
 
 LIMITS = Limits(
-    window_steps=2, min_length_ratio=0.5, min_entropy_ratio=0.0, max_falling=2
-)
+    window_steps=2, min_length_ratio=0.5, min_entropy_ratio=0.0, max_falling=2,
+    min_fall=0.0,
+)  # fmt: skip
 
 
 def metrics(length: float, entropy: float = 1.0, pass_rate: float | None = None):
@@ -39,6 +41,12 @@ def stops_by(pass_rates: list[float], limits: Limits = LIMITS) -> bool:
     for rate in pass_rates:
         history = after_evaluation(history, pass_rate=rate, limits=limits)
     return bool(reason_to_stop(history, limits))
+
+
+def test_a_level_pass_rate_that_falls_by_chance_goes_on():
+    limits = replace(LIMITS, min_fall=0.03)
+    assert not stops_by([0.500, 0.495, 0.490], limits)
+    assert stops_by([0.50, 0.49, 0.46], limits)
 
 
 def test_run_ends_where_the_last_steps_are_half_as_long_as_the_first():
@@ -78,8 +86,9 @@ def test_run_ends_where_the_pass_rate_falls_again_and_again(pass_rates, stops: b
 
 def test_entropy_counts_if_asked_for():
     limits = Limits(
-        window_steps=1, min_length_ratio=0.0, min_entropy_ratio=0.1, max_falling=0
-    )
+        window_steps=1, min_length_ratio=0.0, min_entropy_ratio=0.1, max_falling=0,
+        min_fall=0.0,
+    )  # fmt: skip
     guard = CollapseGuard(limits)
     guard.observe(metrics(9.0, entropy=2.0, pass_rate=0.9))
     guard.observe(metrics(1.0, entropy=0.3, pass_rate=0.1))

@@ -35,12 +35,13 @@ def curriculum(**changes) -> Curriculum:
 
 
 def open_levels(c: Curriculum) -> list[str]:
-    return [level for level in ORDER if c.accepts(problem(level))]
+    return [level for level in ORDER if c.is_open(problem(level))]
 
 
 def test_without_levels_everything_is_taken():
     c = curriculum(order=())
-    assert c.accepts(problem("anything")) and c.metrics() == {}
+    assert c.is_open(problem("anything")) and c.takes(problem("anything"))
+    assert c.metrics() == {}
     c.observe([group("anything", 1)])
 
 
@@ -76,20 +77,20 @@ def test_the_first_groups_make_a_plain_average():
 def test_solved_levels_come_less_often_and_never_less_than_the_floor():
     c = curriculum(floor=0.25)
     c.observe([group("easy", 4)] * 5)
-    taken = sum(c.accepts(problem("easy")) for _ in range(2000))
+    taken = sum(c.takes(problem("easy")) for _ in range(2000))
     assert taken / 2000 == pytest.approx(0.25, abs=0.04)
     even = curriculum(floor=0.25, open_at=0.9)
     even.observe([group("easy", 1, 1)] * 5)
-    assert all(even.accepts(problem("easy")) for _ in range(50))
+    assert all(even.takes(problem("easy")) for _ in range(50))
 
 
 def test_a_saved_curriculum_goes_on():
     first, second = (curriculum(floor=0.3) for _ in range(2))
     first.observe([group("easy", 3, 1)] * 4)
-    begun = [first.accepts(problem("easy")) for _ in range(7)]
+    begun = [first.takes(problem("easy")) for _ in range(7)]
     assert begun
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-    ours, theirs = ([c.accepts(problem("easy")) for _ in range(40)]
+    ours, theirs = ([c.takes(problem("easy")) for _ in range(40)]
                     for c in (first, second))  # fmt: skip
     assert ours == theirs and first.state_dict() == second.state_dict()
 
@@ -99,4 +100,4 @@ def test_a_problem_without_the_tag_is_named():
     with pytest.raises(
         ValueError, match=r"'bare' has no tag 'difficulty', only \['x'\]"
     ):
-        curriculum().accepts(bare)
+        curriculum().is_open(bare)

@@ -64,3 +64,8 @@ def test_a_saved_stage_goes_on():
 )
 def test_calibration_takes_the_lowest_that_is_enough(diversities, stage):
     assert calibrated_stage([0.6, 1.2], diversities, 0.68) == stage
+
+
+def test_diversity_that_could_not_be_measured_sets_no_stage():
+    with pytest.raises(ValueError, match="none has 4 tokens"):
+        calibrated_stage([0.6, 1.2], [math.nan, math.nan], 0.68)

@@ -114,8 +114,6 @@ class GroupReplay:
         return [entries[place][2] for place in order]
 
     def _store(self, group: Group, score: float) -> None:
-        if not score > 0.0:  # decoupled rewards whose sums tie
-            return
         entry = (score, self._num_seen, group)
         self._num_seen += 1
         if len(self._entries) < self._capacity:
@@ -126,9 +124,7 @@ class GroupReplay:
 
 def _score(group: Group, turn: Turn) -> float:
     """How much a group has to teach in a step; 0 if nothing."""
-    # Not the spread alone: the mean of equal rewards may be rounded away from them.
-    is_alive = is_live(group, turn.weights, is_decoupled=turn.is_decoupled)
-    return spread_score(group, turn.weights) if is_alive else 0.0
+    return spread_score(group, turn.weights, is_decoupled=turn.is_decoupled)
 
 
 def _policy_step(entry: _Entry) -> int:

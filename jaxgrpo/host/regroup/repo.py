@@ -1,6 +1,7 @@
 """Replay of single samples by prompt (RePO): what a problem's earlier samples were."""
 
 import json
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -169,7 +170,7 @@ class SampleReplay:
         self._drop_stale(turn.policy_step - self._max_staleness)
         replayed = [self._retrieved(group, turn) for group in groups]
         for group in groups:
-            self._store(kept_group(group))
+            self._store(kept_group(group), turn)
         rewards = [
             total_reward(score, turn.weights)
             for group in groups
@@ -196,12 +197,13 @@ class SampleReplay:
                 self._joined(group, samples)
                 for group, samples in zip(groups, replayed, strict=True)
             ]
-        own = [
-            self._group_of(group, samples)
-            for group, samples in zip(groups, replayed, strict=True)
-            if samples
-        ]
-        return [*groups, *own]
+        beside = []
+        for group, samples in zip(groups, replayed, strict=True):
+            # Next to each other: minibatches of neighbours hold both.
+            beside.append(group)
+            if samples:
+                beside.append(self._group_of(group, samples))
+        return beside
 
     def metrics(self) -> dict[str, float]:
         """Samples replayed and stored, their age, and the reward of the new ones."""
@@ -255,13 +257,15 @@ class SampleReplay:
         places = self._choose(totals[usable], number, generator)
         return [kept[usable[place]] for place in places]
 
-    def _store(self, group: Group) -> None:
-        # Samples of a hinted prompt are of another prompt.
+    def _store(self, group: Group, turn: Turn) -> None:
+        # Samples of a hinted prompt are of another prompt; those that abstain would
+        # take the places of those that teach.
         plain = [prompt for prompt in group.prompts if not prompt.variant]
         rows = [
             (completion, score)
             for completion, score in zip(group.completions, group.scores, strict=True)
             if not completion.prompt_variant
+            and not math.isnan(total_reward(score, turn.weights))
         ]
         if not rows:
             return

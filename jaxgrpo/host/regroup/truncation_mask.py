@@ -26,7 +26,7 @@ class TruncationMask:
 
     Conditions: `non_incorrect`, not judged wrong: it has a positive reward, or was cut
     off before there was an answer to judge; `correct`: the verdict is OK; `incorrect`:
-    judged wrong; `any`.
+    judged wrong, and not rewarded for anything; `any`.
 
     Args:
       probability: p.

@@ -2,9 +2,11 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgrpo.device.objective.advantages import group_advantages
 from jaxgrpo.host.records import Group
 from jaxgrpo.host.regroup.liveness import (
     draws_after,
@@ -44,12 +46,38 @@ def with_two_rewards(pairs) -> Group:
     return replace(group, scores=scores)
 
 
-def test_decoupled_rewards_are_live_one_by_one():
-    group = with_two_rewards([(1.0, 0.0), (0.0, 1.0)])
-    weights = {"a": 1.0, "b": 1.0}
-    assert not is_live(group, weights)
+WEIGHTS_OF_TWO = {"a": 1.0, "b": 1.0}
+
+
+def test_decoupled_rewards_are_live_though_their_sums_tie():
+    group = with_two_rewards([(1.0, 0.0), (0.5, 0.5), (0.5, 0.5), (0.25, 0.75)])
+    weights = {"a": 2.0, "b": 1.0}
+    tied = with_two_rewards([(1.0, 0.0), (0.0, 2.0)])
+    assert not is_live(tied, weights)
+    assert is_live(tied, weights, is_decoupled=True)
     assert is_live(group, weights, is_decoupled=True)
-    assert not is_live(group, {"a": 0.0, "b": 0.0}, is_decoupled=True)
+    assert not is_live(tied, {"a": 0.0, "b": 0.0}, is_decoupled=True)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(1.0, 0.0), (0.0, 1.0)],
+        [(0.1, 0.3), (0.2, 0.2), (0.3, 0.1)],
+        [(1.0, math.nan), (1.0, math.nan), (math.nan, 0.5)],
+        [(math.nan, math.nan), (1.0, 0.0)],
+    ],
+)
+def test_opposed_rewards_have_no_decoupled_advantages(pairs):
+    group = with_two_rewards(pairs)
+    advantages_B = group_advantages(
+        jnp.array(pairs),
+        jnp.zeros(len(pairs), jnp.int32),
+        combine="normalize_then_sum",
+    )
+    np.testing.assert_allclose(advantages_B, 0.0, atol=1e-2)
+    assert not is_live(group, WEIGHTS_OF_TWO, is_decoupled=True)
+    assert spread_score(group, WEIGHTS_OF_TWO, is_decoupled=True) == 0.0
 
 
 def test_a_reward_of_weight_zero_has_no_say():

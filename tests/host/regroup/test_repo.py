@@ -42,6 +42,23 @@ def test_no_sample_of_this_step_comes_back(turn):
     assert [rewards_of(group) for group in again] == [[1.0, 0.0], [1.0, 0.0]]
 
 
+def test_samples_come_back_next_to_their_problem(turn):
+    """So that minibatches of neighbours hold new and stored rows."""
+    method = replay(num_replays=2, min_stored=2)
+    groups = [rewarded((1.0, 0.0), "a"), rewarded((0.0, 1.0), "b")]
+    method(groups, turn())
+    again = method(groups, turn(step=1))
+    assert [group.problem.id for group in again] == ["a", "a", "b", "b"]
+
+
+def test_samples_that_abstain_take_no_places(turn):
+    method = replay(min_stored=2, max_stored=2)
+    method([rewarded((1.0, 0.0, math.nan))], turn())
+    assert method.metrics()["replay/stored_samples"] == 2.0
+    again = method([rewarded((0.0, 0.0))], turn(step=1))
+    assert [rewards_of(group) for group in again] == [[0.0, 0.0], [1.0, 0.0]]
+
+
 def test_a_step_that_could_not_be_judged_has_no_reward_and_no_warning(turn):
     method = replay()
     with warnings.catch_warnings():

@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from jaxgrpo.config import Config
 from jaxgrpo.host.judge.error_classes import UNCLOSED_CODE_BLOCK
 from jaxgrpo.host.records import Group
+from jaxgrpo.host.regroup import regroup
 from jaxgrpo.host.regroup.truncation_mask import CONDITIONS, TruncationMask, repeats
+from jaxgrpo.methods import build_regroupers
 
 from .conftest import rewarded
 
@@ -105,3 +108,24 @@ def test_repetition_is_exact():
     assert repeats([9, *[1, 2, 3] * 2], 3)
     assert not repeats([1, 2, 3, 1, 2, 4], 3)
     assert not repeats([1, 2, 3, 2, 3], 3)
+
+
+@pytest.mark.parametrize("method", ["groups", "samples"])
+def test_what_is_spared_stays_spared_when_it_is_replayed(turn, method):
+    config = Config.model_validate(
+        {
+            "model": {"checkpoint": "builtin:output_prediction_base"},
+            "rewards": {"exact": {}},
+            "truncation_mask": {"probability": 1.0, "condition": "any"},
+            "sampling": {"group_size": 4},
+            "replay": {"method": method}
+            | ({"min_stored": 4, "num_replays": 4} if method == "samples" else {}),
+        }
+    )
+    steps = build_regroupers(config)
+    first = regroup([cut_off((1.0, 0.0, 0.0, 0.5))], steps, turn())
+    assert factors(first[0]) == [0.0, 0.0, 0.0, 0.0]
+    dead = rewarded((0.0,) * 4, policy_step=1)
+    again = regroup([dead], steps, turn(step=1, policy_step=1))
+    (stored,) = [g for g in again if g.completions[0].policy_step == 0]
+    assert factors(stored) == [0.0, 0.0, 0.0, 0.0]
