@@ -143,7 +143,11 @@ host.sandbox.probe
 host.sandbox
 host.trace.spans
 host.trace.steps
+host.trace.equality
 host.trace.matching
+host.trace.attributes
+host.trace.rounds
+host.trace.negation
 host.trace.divergence
 host.trace
 host.judge.error_classes

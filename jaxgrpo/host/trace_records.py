@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-TraceCut = Literal["", "events", "bytes", "source", "broken", "not begun"]
+TraceCut = Literal["", "events", "bytes", "source", "broken", "not begun", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,8 @@ class TraceEvent:
     """Outcome of a branch, loop or assert; None where there is none."""
     values: tuple[tuple[str, str], ...] = ()
     """(name, canonical value) of the variables that have changed since the activation's
-    boundary before; also `<return>`, `<yield>`, `<raise>` (type) and `<stdout>`."""
+    boundary before; also `<return>`, `<yield>`, `<raise>` (type), `<stdout>`, and
+    `<unseen>` behind it: how many bytes it printed besides, and their checksum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,5 +58,5 @@ class Trace:
     events: tuple[TraceEvent, ...] = ()
     cut: TraceCut = ""
     """Why it is not the whole: the largest number of events or bytes was reached, the
-    source could not be prepared, what the child wrote is broken, or it never begun. A
-    program that was stopped or crashed has what it did until then, and no cut."""
+    source could not be prepared, what the child wrote is broken, it never begun, or the
+    program was stopped, crashed, or ended itself or its trace before its end."""

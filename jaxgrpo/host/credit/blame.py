@@ -69,7 +69,7 @@ NO_TRACE = "no_trace"
 """One of the two programs could not be traced on the test."""
 NO_DIVERGENCE = "no_divergence"
 """It does nothing else than the reference until it gives the result, which is blamed;
-or its trace is cut before that."""
+or a trace is cut before that."""
 TIED = "tied"
 """Its group's rewards are all equal, so that it has no advantage: it is not traced."""
 USER_FUNCTION = "user_function"
@@ -260,8 +260,8 @@ def _blame_for_logic(
     event, is_divergence = blamed_divergence(
         candidate, reference, num_lines, localization
     )
-    if candidate.cut and not is_divergence:
-        event = None  # What it did last is not what gave the result.
+    if (candidate.cut or reference.cut) and not is_divergence:
+        event = None  # Beyond the cut there may be one, before what gave the result.
     return _with_span(compared, event, found, is_divergence=is_divergence)
 
 

@@ -1,6 +1,7 @@
 """What is traced to find a fault: the first test that a program failed, and how."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jaxgrpo.host.judge.assert_plans import plan_of, with_check_called
 from jaxgrpo.host.judge.source_names import parsed
@@ -14,10 +15,12 @@ from jaxgrpo.host.records import (
     Verdict,
 )
 from jaxgrpo.host.stored_tests import tests_of
-from jaxgrpo.host.trace_records import Trace
+from jaxgrpo.host.trace_records import Trace, TraceEvent
 
 Run = Callable[[Program], Execution]
 """The sandbox."""
+_LIMITED = ("TLE", "MLE", "OLE")
+"""Ends by a limit, which depend on what tracing costs."""
 
 
 def failed_test(problem: Problem, verdict: Verdict) -> Test | None:
@@ -68,12 +71,33 @@ def traced_program(source: str, test: Test, limits: Limits) -> Program:
 def trace_of(program: Program, run: Run) -> Trace | None:
     """Returns what a program did; None where nothing of it could be seen.
 
+    Programs that are traced have ended well untraced, or are right. Where one does not
+    this time, by a limit or an exception, its trace counts as cut there: that is what
+    tracing does to it. What the asserts behind it raise is not its end.
+
     Args:
       program: From `traced_program`.
       run: The sandbox.
     """
-    trace = next(iter(run(program).traces), None)
-    return trace if trace is not None and trace.events else None
+    execution = run(program)
+    trace = next(iter(execution.traces), None)
+    if trace is None or not trace.events:
+        return None
+    statuses = {execution.status, *(result.status for result in execution.results)}
+    end = _begin_of_exception(trace.events)
+    if statuses == {"OK"} or end < 0 and statuses.isdisjoint(_LIMITED):
+        return trace
+    events = trace.events if end < 0 else trace.events[:end]
+    return replace(trace, events=events, cut=trace.cut or "stopped")
+
+
+def _begin_of_exception(events: Sequence[TraceEvent]) -> int:
+    """Place of the boundary at which it was raised; -1 for none or one of an assert."""
+    begin = len(events)
+    while begin and any(name == "<raise>" for name, _ in events[begin - 1].values):
+        begin -= 1
+    is_other = begin == len(events) or events[begin].kind == "assert"
+    return -1 if is_other else begin
 
 
 def remembering(run: Run) -> Run:

@@ -45,7 +45,7 @@ def traces_of(content: bytes, num_traces: int) -> tuple[Trace, ...]:
         cut = "broken"
     found = reading.traces[:num_traces]
     missing = Trace(statements=reading.statements, cut=cut or "not begun")
-    if found and cut and not found[-1].cut:
+    if found and cut and found[-1].cut in ("", "stopped"):
         found[-1] = replace(found[-1], cut=cut)
     return (*found, *[missing] * (num_traces - len(found)))
 
@@ -60,23 +60,25 @@ class _Reading:
         self._finished: list[Trace] = []
         self._events: list[TraceEvent] = []
         self._cut: TraceCut = ""
-        self._has_begun = False
+        self._has_begun = self._has_ended = False
 
     @property
     def traces(self) -> list[Trace]:
         """Those taken so far, the one at hand included."""
         if not self._has_begun:
             return []
-        last = Trace(
-            statements=self.statements, events=tuple(self._events), cut=self._cut
-        )
+        cut: TraceCut = self._cut or ("" if self._has_ended else "stopped")
+        last = Trace(statements=self.statements, events=tuple(self._events), cut=cut)
         return [*self._finished, last]
 
     def take(self, line: object) -> None:
-        """Takes one line: the statements, the beginning of a trace, or an event."""
+        """Takes one line: the statements, a trace's beginning or end, or an event."""
         if line == "begin":
             self._finished = self.traces
-            self._events, self._cut, self._has_begun = [], "", True
+            self._events, self._cut = [], ""
+            self._has_begun, self._has_ended = True, False
+        elif line == "end":
+            self._has_ended = True
         elif line == "cut":
             self._cut = "events"
         elif not isinstance(line, list):

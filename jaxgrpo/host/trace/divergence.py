@@ -8,9 +8,11 @@ each execution of a function and the reference's execution that corresponds to i
     what is returned, yielded and raised,
 
 and what is printed over all. A boundary of the candidate at which any of these is
-another than the reference's is a divergence. Variables correspond by their history and
-statements by their shape, so that neither other names nor another order of independent
-statements is one.
+another than the reference's is a divergence, and so is one at which the candidate
+leaves a loop where the reference goes on, or goes on where that leaves it. Variables
+correspond by their history and statements by their shape, so that neither other names
+nor another order of independent statements is one. Values that are `==` are the same,
+whatever their types, but for the result of the outermost function.
 
 Reference:
   EGCA (execution-grounded credit assignment) takes k* = min {k : S_k != S_k^ref}, the
@@ -21,13 +23,14 @@ Reference:
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Literal
 
+from jaxgrpo.host.trace.attributes import with_common_attributes
+from jaxgrpo.host.trace.equality import folded, other_output
 from jaxgrpo.host.trace.matching import (
     DECIDING_KINDS,
-    Activation,
     activations_of,
     aligned_statements,
     histories_of,
@@ -36,9 +39,11 @@ from jaxgrpo.host.trace.matching import (
     matched_scopes,
     matched_variables,
 )
+from jaxgrpo.host.trace.negation import negated_branches
+from jaxgrpo.host.trace.rounds import Side, left_loops, parted_rounds, runs_of
 from jaxgrpo.host.trace_records import Trace, TraceEvent
 
-Cause = Literal["branch", "value", "return", "yield", "exception", "output"]
+Cause = Literal["branch", "jump", "value", "return", "yield", "exception", "output"]
 CAUSES: dict[str, Cause] = {
     "<return>": "return",
     "<yield>": "yield",
@@ -61,7 +66,7 @@ class Divergence:
     name: str = ""
     """Of the variable (cause `value`)."""
     found: str = ""
-    """The candidate's value or outcome."""
+    """The candidate's value or outcome; of a jump, the kind of statement."""
     expected: str = NOTHING
     """The reference's; empty where it has none."""
 
@@ -75,9 +80,10 @@ def divergences(candidate: Trace, reference: Trace) -> tuple[Divergence, ...]:
       candidate: On some input.
       reference: On the same input.
     """
+    compared = with_common_attributes(candidate, reference)
     found = [
-        *_divergences_in_functions(candidate, reference),
-        *_divergences_in_output(candidate, reference),
+        *_divergences_in_functions(compared, reference),
+        *_divergences_in_output(compared, reference),
     ]
     executions = _executions(candidate)
     return tuple(
@@ -139,8 +145,8 @@ _Found = tuple[int, Cause, str, str, str]
 
 
 def _order(found: _Found) -> tuple:
-    # A branch comes before the values of the same boundary.
-    return found[0], found[1] != "branch", found[1:]
+    # How control goes on comes before the values of the same boundary.
+    return found[0], found[1] not in ("branch", "jump"), found[1:]
 
 
 def _executions(trace: Trace) -> list[int]:
@@ -154,34 +160,69 @@ def _executions(trace: Trace) -> list[int]:
 
 def _divergences_in_functions(candidate: Trace, reference: Trace) -> Iterator[_Found]:
     scopes = matched_scopes(candidate, reference)
-    variables: dict[str, dict[str, str]] = {}
-    decisions: dict[str, dict[int, int]] = {}
+    pairs = matched_activations(
+        activations_of(candidate), activations_of(reference), scopes
+    )
     for ours, theirs in scopes.items():
         aligned = aligned_statements(
             [one for one in candidate.statements if one.scope == ours],
             [one for one in reference.statements if one.scope == theirs],
         )
-        variables[ours] = matched_variables(
+        variables = matched_variables(
             histories_of(candidate.events, ours),
             histories_of(reference.events, theirs),
-            aligned,
+            _equally_shaped(aligned, candidate, reference),
         )
-        decisions[ours] = matched_decisions(
+        decisions = matched_decisions(
             aligned, _outcomes(candidate, ours), _outcomes(reference, theirs)
         )
-    pairs = matched_activations(
-        activations_of(candidate), activations_of(reference), scopes
+        executions = [pair for pair in pairs if pair[0].scope == ours]
+        negated = negated_branches(candidate, reference, executions, decisions)
+        loops, other_loops = (
+            left_loops([one for one in trace.statements if one.scope == scope])
+            for trace, scope in ((candidate, ours), (reference, theirs))
+        )
+        for mine, other in executions:
+            yield from _divergences_in_executions(
+                Side(
+                    trace=candidate, activation=mine, names=variables, loops=loops,
+                ),
+                Side(
+                    trace=reference, activation=other, names=None, loops=other_loops,
+                ),
+                decisions,
+                negated,
+            )  # fmt: skip
+
+
+def _divergences_in_executions(
+    candidate: Side, reference: Side, decisions: dict[int, int], negated: Set[int]
+) -> Iterator[_Found]:
+    parted, left_out, other_left_out = parted_rounds(candidate, reference, decisions)
+    for one in parted:
+        yield one.step, "jump", "", one.found, one.expected
+    yield from _differing_values(
+        _changes(candidate, left_out),
+        _changes(reference, other_left_out),
+        is_cut=bool(reference.trace.cut),
+        is_result=candidate.activation.is_result,
     )
-    for mine, other in pairs:
-        yield from _differing_values(
-            _changes(candidate, mine, variables[mine.scope]),
-            _changes(reference, other, None),
-            is_cut=bool(reference.cut),
-        )
-        yield from _differing_outcomes(
-            _decided(candidate, mine, decisions[mine.scope]),
-            _decided(reference, other, None),
-        )
+    yield from _differing_outcomes(
+        _decided(candidate, decisions, negated, left_out),
+        _decided(reference, None, set(), other_left_out),
+    )
+
+
+def _equally_shaped(
+    aligned: dict[int, int], candidate: Trace, reference: Trace
+) -> dict[int, int]:
+    shapes = {one.index: one.shape for one in candidate.statements}
+    others = {one.index: one.shape for one in reference.statements}
+    return {
+        index: other
+        for index, other in aligned.items()
+        if shapes[index] == others[other]
+    }
 
 
 def _outcomes(trace: Trace, scope: str) -> dict[int, tuple]:
@@ -193,59 +234,61 @@ def _outcomes(trace: Trace, scope: str) -> dict[int, tuple]:
     return {index: tuple(outcomes) for index, outcomes in found.items()}
 
 
-_Sequences = dict[str | int, list[tuple[int, str]]]
+_Sequences = dict[str | tuple[int, int], list[tuple[int, str]]]
 """For each variable, effect or statement: (step, value), one after the other."""
 
 
-def _changes(
-    trace: Trace, activation: Activation, names: dict[str, str] | None
-) -> _Sequences:
-    """Values of variables and effects in one execution, by the reference's names.
-
-    Args:
-      trace: Holds the events.
-      activation: The execution.
-      names: From the trace's own to the reference's; None keeps them.
-    """
+def _changes(side: Side, left_out: Set[int]) -> _Sequences:
+    """Values of variables and effects in one execution, by the reference's names."""
     found: _Sequences = {}
-    for step in activation.events:
-        for name, text in trace.events[step].values:
-            if name == "<stdout>":
+    for step in side.activation.events:
+        if step in left_out:
+            continue
+        for name, text in side.trace.events[step].values:
+            if name in ("<stdout>", "<unseen>"):
                 continue
-            is_common = names is None or name.startswith("<")
-            common = name if is_common else (names or {}).get(name)
+            common = name if name.startswith("<") else side.common_name(name)
             if common is not None:
                 found.setdefault(common, []).append((step, text))
     return found
 
 
 def _differing_values(
-    ours: _Sequences, theirs: _Sequences, *, is_cut: bool
+    ours: _Sequences, theirs: _Sequences, *, is_cut: bool, is_result: bool
 ) -> Iterator[_Found]:
     for name, sequence in ours.items():
         expected = [text for _, text in theirs.get(name, [])]
         cause = CAUSES.get(str(name), "value")
         # What the reference did after its trace was cut is not known.
         compared = sequence[: len(expected)] if is_cut else sequence
+        is_strict = is_result and name == "<return>"
         for index, (step, text) in enumerate(compared):
             other = expected[index] if index < len(expected) else NOTHING
-            if text != other:
+            if text != other and (is_strict or folded(text) != folded(other)):
                 yield step, cause, str(name), text, other
 
 
 def _decided(
-    trace: Trace, activation: Activation, indices: dict[int, int] | None
+    side: Side, indices: dict[int, int] | None, negated: Set[int], left_out: Set[int]
 ) -> _Sequences:
-    """Outcomes in one execution, by the reference's statements."""
+    """Outcomes in one execution, by the reference's statements; of loops, by runs."""
     found: _Sequences = {}
-    for step in activation.events:
-        event = trace.events[step]
-        if event.kind not in DECIDING_KINDS:
+    runs = {
+        step: number
+        for all_runs in runs_of(side, left_out).values()
+        for number, run in enumerate(all_runs)
+        for step in run.headers
+    }
+    for step in side.activation.events:
+        event = side.trace.events[step]
+        if event.kind not in DECIDING_KINDS or step in left_out:
             continue
         index = event.statement.index
         common = index if indices is None else indices.get(index)
         if common is not None:
-            found.setdefault(common, []).append((step, str(event.branch)))
+            outcome = not event.branch if index in negated else event.branch
+            place = common, runs.get(step, 0)
+            found.setdefault(place, []).append((step, str(outcome)))
     return found
 
 
@@ -258,20 +301,5 @@ def _differing_outcomes(ours: _Sequences, theirs: _Sequences) -> Iterator[_Found
 
 
 def _divergences_in_output(candidate: Trace, reference: Trace) -> Iterator[_Found]:
-    """Boundaries that print what the reference does not, in whatever pieces."""
-    expected = "".join(text for _, text in _printed(reference.events))
-    printed = ""
-    for step, text in _printed(candidate.events):
-        begin = len(printed)
-        printed += text
-        if reference.cut and len(printed) > len(expected):
-            return
-        if not expected.startswith(printed):
-            yield step, "output", "", text, expected[begin : begin + len(text)]
-
-
-def _printed(events: Sequence[TraceEvent]) -> Iterator[tuple[int, str]]:
-    for step, event in enumerate(events):
-        for name, text in event.values:
-            if name == "<stdout>":
-                yield step, text
+    for step, text, expected in other_output(candidate, reference):
+        yield step, "output", "", text, expected

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from jaxgrpo.host.trace.equality import folded
 from jaxgrpo.host.trace_records import Statement, Trace, TraceEvent
 
 DECIDING_KINDS = ("branch", "loop", "assert")
@@ -18,35 +19,109 @@ DECIDING_KINDS = ("branch", "loop", "assert")
 class Activation:
     """One execution of a function."""
 
+    number: int
     scope: str
-    arguments: tuple[str, ...] = ()
-    """Canonical values that it was called with."""
+    arguments: tuple[str, ...] | None = None
+    """Values that it was called with; None if it was not called, as a module."""
+    returned: str = ""
+    """The value that it gave; empty where it gave none."""
     events: list[int] = field(default_factory=list)
     """Indices of its events in the trace, its `call` included."""
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is the call that was asked for, and what it returns the result."""
+        return self.number == 0 and self.arguments is not None
 
 
 def activations_of(trace: Trace) -> dict[int, Activation]:
     """The executions of functions in a trace, by number."""
     found: dict[int, Activation] = {}
     for index, event in enumerate(trace.events):
-        activation = found.setdefault(event.activation, Activation(scope=event.scope))
+        number = event.activation
+        activation = found.setdefault(
+            number, Activation(number=number, scope=event.scope)
+        )
         activation.events.append(index)
         if event.kind == "call":
-            activation.arguments = tuple(text for _, text in event.values)
+            activation.arguments = tuple(folded(text) for _, text in event.values)
+        for name, text in event.values:
+            if name == "<return>":
+                activation.returned = folded(text)
     return dict(sorted(found.items()))
 
 
 def matched_scopes(candidate: Trace, reference: Trace) -> dict[str, str]:
     """The reference's function for each of the candidate's.
 
-    By name; then the first function that ran; then in order of first execution.
+    By name. Of the others, those go together first that take as many arguments, give
+    the same for the same arguments, have the same name within another class or
+    function, or have statements of the same shapes; what is still equal, the order of
+    first execution decides.
     """
-    ours = list(dict.fromkeys(event.scope for event in candidate.events))
-    theirs = list(dict.fromkeys(event.scope for event in reference.events))
+    ours, theirs = _functions(candidate), _functions(reference)
     matched = {scope: scope for scope in ours if scope in theirs}
-    ours = [scope for scope in ours if scope not in matched]
-    theirs = [scope for scope in theirs if scope not in matched]
-    return matched | dict(zip(ours, theirs, strict=False))
+    ranked = []
+    for rank, (scope, mine) in enumerate(ours.items()):
+        for other_rank, (other_scope, other) in enumerate(theirs.items()):
+            if scope in matched or other_scope in matched:
+                continue
+            shapes = SequenceMatcher(None, mine.shapes, other.shapes, autojunk=False)
+            key = (
+                mine.num_arguments == other.num_arguments,
+                _share(mine.behaviours, other.behaviours),
+                scope.rpartition(".")[2] == other_scope.rpartition(".")[2],
+                shapes.ratio(),
+                -abs(rank - other_rank),
+            )
+            ranked.append((key, scope, other_scope))
+    return matched | best_pairs(ranked)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Function:
+    """What is known of a function from its executions."""
+
+    num_arguments: int = -1
+    """-1 if it was not called, as a module."""
+    behaviours: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
+    """Arguments with what it gave for them."""
+    shapes: list[str] = field(default_factory=list)
+
+
+def _functions(trace: Trace) -> dict[str, _Function]:
+    """The functions that ran, in order of first execution."""
+    found: dict[str, _Function] = {}
+    for activation in activations_of(trace).values():
+        function = found.setdefault(activation.scope, _Function())
+        if activation.arguments is not None:
+            function.num_arguments = len(activation.arguments)
+            if activation.returned:
+                function.behaviours.add((activation.arguments, activation.returned))
+    for statement in trace.statements:
+        if statement.scope in found:
+            found[statement.scope].shapes.append(statement.shape)
+    return found
+
+
+def _share(ours: set, theirs: set) -> float:
+    return len(ours & theirs) / max(len(ours), len(theirs), 1)
+
+
+def best_pairs(ranked: list[tuple[tuple, str, str]]) -> dict[str, str]:
+    """Returns pairs by falling key, each name once.
+
+    Args:
+      ranked: Key, name and the reference's name of each pair that may be.
+    """
+    ranked.sort(key=lambda entry: entry[0], reverse=True)
+    matched: dict[str, str] = {}
+    taken: set[str] = set()
+    for _, name, other in ranked:
+        if name not in matched and other not in taken:
+            matched[name] = other
+            taken.add(other)
+    return matched
 
 
 def matched_activations(
@@ -146,7 +221,7 @@ class History:
 
     name: str
     values: list[str] = field(default_factory=list)
-    """Canonical, one per change."""
+    """Canonical and folded, one per change."""
     parameter: int = -1
     """Its place among the function's parameters; -1 if it is none."""
     first_statement: int = -1
@@ -166,7 +241,7 @@ def histories_of(events: Sequence[TraceEvent], scope: str) -> list[History]:
                 parameter = place if event.kind == "call" else -1
                 found[name] = History(name=name, parameter=parameter)
             history = found[name]
-            history.values.append(text)
+            history.values.append(folded(text))
             if history.first_statement < 0:
                 history.first_statement = event.statement.index
     return list(found.values())
@@ -179,42 +254,42 @@ def matched_variables(
 ) -> dict[str, str]:
     """The reference's variable for each of the candidate's that has one.
 
-    Parameters go together by their place, and nothing else with them. Of the rest,
-    equal histories go together first; then those which have the same name or are first
-    set by aligned statements, and those with the longer common beginning; two that have
-    none of this do not go together. What is still equal, the order of appearance
-    decides.
+    Parameters go together by their place, or by their name where they hold the same
+    throughout, and nothing else with them. Of the rest, equal histories go together
+    before those that have the same name or are first set by aligned statements, but
+    not before those with both: short histories are equal by chance. Then those go
+    together with the longer common beginning; two that have no name, statement or half
+    of a history in common do not. What is still equal, the order of appearance decides.
 
     Args:
       candidate: Of one function.
       reference: Of the matched one.
-      aligned: Statements of the two.
+      aligned: Statements of the two, of equal shape: what is merely of one kind does
+        not set corresponding variables.
     """
     ranked = []
     for rank, ours in enumerate(candidate):
         for other_rank, theirs in enumerate(reference):
-            if ours.parameter != theirs.parameter:
-                continue
             length = common_length(ours.values, theirs.values)
+            shortest = min(len(ours.values), len(theirs.values))
+            is_equal = length == len(ours.values) == len(theirs.values)
             is_named_alike = ours.name == theirs.name
+            is_placed_alike = ours.parameter == theirs.parameter
             is_set_alike = (
                 ours.parameter >= 0
                 or aligned.get(ours.first_statement) == theirs.first_statement
             )
-            if not (length or is_named_alike or is_set_alike):
+            if not is_placed_alike and not (
+                is_equal and is_named_alike and ours.parameter >= 0 <= theirs.parameter
+            ):
                 continue
-            is_equal = length == len(ours.values) == len(theirs.values)
+            if not (is_named_alike or is_set_alike or 2 * length > shortest):
+                continue
             order = -abs(rank - other_rank)
-            key = (is_equal, is_named_alike + is_set_alike, length, order)
+            likeness = 1.5 * is_equal + is_named_alike + is_set_alike
+            key = (likeness, length, order)
             ranked.append((key, ours.name, theirs.name))
-    ranked.sort(key=lambda entry: entry[0], reverse=True)
-    matched: dict[str, str] = {}
-    taken: set[str] = set()
-    for _, name, other in ranked:
-        if name not in matched and other not in taken:
-            matched[name] = other
-            taken.add(other)
-    return matched
+    return best_pairs(ranked)
 
 
 def common_length(ours: Sequence, theirs: Sequence) -> int:

@@ -8,7 +8,7 @@ characters to blame.
 import ast
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -93,6 +93,96 @@ def mutants(problem: Problem, most: int, generator: random.Random) -> list[Mutan
         if other.kind != "dropped" and lines:
             found.append(Mutant(other.source, lines))
     return list({mutant.source: mutant for mutant in found}.values())
+
+
+def over_indices(source: str) -> str | None:
+    """The program with loops over indices, `xs[x_i]` for `x`; None where it has none.
+
+    Only `for x in xs` and the uses of `x` inside are written anew.
+    """
+    writing = _OverIndices()
+    tree = ast.fix_missing_locations(writing.visit(ast.parse(source)))
+    return ast.unparse(tree) if writing.has_changed else None
+
+
+class _OverIndices(ast.NodeTransformer):
+    has_changed = False
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        self.generic_visit(node)
+        match node:
+            case ast.For(target=ast.Name(id=name), iter=ast.Name(id=items)) if not any(
+                _sets(inner, name) for inner in node.body
+            ):
+                self.has_changed = True
+                item = _Named(name, f"{items}[{name}_i]")
+                node.body = [item.visit(inner) for inner in node.body]
+                node.iter = ast.parse(f"range(len({items}))", mode="eval").body
+                node.target = ast.Name(f"{name}_i", ast.Store())
+        return node
+
+
+class _Named(ast.NodeTransformer):
+    """Puts an expression in the place of a name."""
+
+    def __init__(self, name: str, expression: str) -> None:
+        self._name = name
+        self._expression = expression
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id != self._name:
+            return node
+        return ast.parse(self._expression, mode="eval").body
+
+
+def _sets(node: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(inner, ast.Name)
+        and inner.id == name
+        and isinstance(inner.ctx, ast.Store)
+        for inner in ast.walk(node)
+    )
+
+
+def with_exchanged_branches(source: str) -> str | None:
+    """The program with `if not C: B else: A` for `if C: A else: B`; None as above."""
+    writing = _Exchanged()
+    tree = ast.fix_missing_locations(writing.visit(ast.parse(source)))
+    return ast.unparse(tree) if writing.has_changed else None
+
+
+class _Exchanged(ast.NodeTransformer):
+    has_changed = False
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        self.generic_visit(node)
+        is_chain = any(
+            len(part) == 1 and isinstance(part[0], ast.If)
+            for part in (node.body, node.orelse)
+        )
+        if node.orelse and not is_chain:
+            self.has_changed = True
+            node.test = ast.UnaryOp(ast.Not(), node.test)
+            node.body, node.orelse = node.orelse, node.body
+        return node
+
+
+Rewrite = Callable[[str], str | None]
+
+
+def rewritten_mutants(
+    problem: Problem, most: int, generator: random.Random, rewrite: Rewrite
+) -> list[Mutant]:
+    """Mutants that are written in another way than the reference."""
+    plain = rewrite(problem.reference)
+    if plain is None:
+        return []
+    found = []
+    for mutant in mutants(problem, most, generator):
+        source = rewrite(mutant.source)
+        if source is not None and (lines := _other_lines(plain, source)):
+            found.append(Mutant(source, lines))
+    return found
 
 
 def _other_lines(one: str, other: str) -> tuple[int, ...]:

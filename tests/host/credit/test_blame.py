@@ -12,7 +12,6 @@ from jaxgrpo.host.credit.blame import (
     NO_LINE,
     NO_PROGRAM,
     NO_REFERENCE,
-    NO_TRACE,
     Blaming,
     blame_of,
     standard,
@@ -190,9 +189,30 @@ def test_a_program_that_only_works_untraced_falls_back(blamed):
         "        os._exit(0)\n    best = [1]",
     )
     blame, text = blamed(source, constraints=(), min_similarity=0.0)
-    assert blame.mode == "logic"
-    assert blame.fallback in ("", NO_TRACE, NO_DIVERGENCE)
-    assert text == "" or text in source
+    assert (blame.mode, text, blame.fallback) == ("logic", "", NO_DIVERGENCE)
+
+
+BUSY = (
+    "import time; t = time.process_time()\\nwhile time.process_time() - t < 0.7: pass"
+)
+
+
+@pytest.mark.parametrize("is_reference_slow", [False, True])
+def test_traces_that_a_limit_ends_are_compared_up_to_there(blamed, is_reference_slow):
+    """The judge leaves more time than the trace has."""
+    plain = (
+        "def f(nums):\n    a = 1\n    for i in nums:\n        a += i\n    return a\n"
+    )
+    slow = plain.replace("        a += i", f"        exec('{BUSY}')\n        a += i")
+    wrong = ("return a", "return a + 1")
+    source, reference = (plain, slow) if is_reference_slow else (slow, plain)
+    test = Test(kind="call", function="f", arguments=([1, 2],), expected=4)
+    limits = Limits(cpu_s=5.0)
+    problem = replace(PROBLEM, reference=reference, tests=(test,), limits=limits)
+    how = {"constraints": (), "min_similarity": 0.0}
+    blame, text = blamed(source.replace(*wrong), problem, **how)
+    assert (blame.mode, text, blame.fallback) == ("logic", "", NO_DIVERGENCE)
+    assert blamed(source.replace("a = 1", "a = 2"), problem, **how)[1] == "a = 2"
 
 
 # Which divergence, and other kinds of tests.

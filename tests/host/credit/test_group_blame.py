@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxgrpo.host.credit.blame import (
+    NO_DIVERGENCE,
     NO_LINE,
     NO_PROGRAM,
     TIED,
@@ -211,8 +212,7 @@ def test_what_a_program_does_only_where_it_is_traced_is_no_harm(find, at_work):
     source = WRONG.replace("    best = [1]", f"{spy}    best = [1]")
     problem = replace(PROBLEM, reference=f"import os, sys\n{REFERENCE}")
     (blame,) = find(completion_of(fenced(source)), problem=problem)
-    assert blame.mode == "logic"
-    assert blame.span is not None or blame.fallback
+    assert (blame.mode, blame.span, blame.fallback) == ("logic", None, NO_DIVERGENCE)
 
 
 def test_answers_that_are_no_programs_have_no_blame(find):

@@ -23,7 +23,7 @@ def traced_here(source: str, max_events: int = 500) -> Trace:
     ]
     region.write(table)
     region.write("begin")
-    recorder = Recorder(found, region, max_events, printed=lambda: "")
+    recorder = Recorder(found, region, max_events, printed=lambda: ("", ""))
     hook = hook_for(recorder, codes_of(program, found))
     hook.start()
     try:
@@ -33,6 +33,7 @@ def traced_here(source: str, max_events: int = 500) -> Trace:
             raise
     finally:
         hook.stop()
+    region.write("end")
     (trace,) = traces_of(memory[:], 1)
     memory.close()
     return trace

@@ -164,11 +164,39 @@ def test_large_value_has_a_short_text(value: object):
         ([0] * 999, [0] * 1000),
         ({*range(200)}, {*range(199), 777}),
         ({n: 0 for n in range(99)}, {n: int(n == 50) for n in range(99)}),
+        ([0] * 2000, [0] * 1000 + [1] + [0] * 999),
+        ([[0, 0]] * 99, [[0, 0]] * 70 + [[0, 1]] + [[0, 0]] * 28),
+        (
+            [[0] * 99] * 99,
+            [[0] * 99] * 70 + [[0] * 60 + [1] + [0] * 38] + [[0] * 99] * 28,
+        ),
+        (
+            [[[0] * 9] * 9] * 40,
+            [[[0] * 9] * 9] * 39 + [[[0] * 9] * 8 + [[0] * 8 + [1]]],
+        ),
+        ([{"a": [0]}] * 99, [{"a": [0]}] * 98 + [{"a": [1]}]),
+        ({n: [n] for n in range(400)}, {n: [n + (n == 399)] for n in range(400)}),
     ],
     ids=str,
 )
 def test_large_values_are_told_apart(one: object, other: object):
     assert canonical(one) != canonical(other)
+
+
+def test_equal_numbers_have_equal_checksums():
+    def checksum(value: list) -> str:
+        return canonical(value).partition("checksum ")[2]
+
+    assert checksum([0] * 99) == checksum([0.0] * 99) == checksum([False] * 99)
+    assert checksum([*range(60), "a"]) == checksum([*map(float, range(60)), "a"])
+    assert checksum([[0]] * 99) == checksum([[-0.0]] * 99)
+    assert checksum([0.5, 1] * 50) != checksum([0, 1] * 50)
+
+
+def test_what_is_left_out_of_a_large_set_does_not_depend_on_its_order():
+    pairs = [(n, str(n)) for n in range(1500)]
+    assert canonical({*pairs}) == canonical({*reversed(pairs)}) == "{<1500 in all>}"
+    assert canonical({*pairs[:500]}) == canonical({*reversed(pairs[:500])})
 
 
 def test_subclass_is_read_by_the_methods_of_its_base():

@@ -27,7 +27,7 @@ def content(*lines: object, size: int = 1 << 16) -> bytes:
 
 
 def test_what_a_region_holds_is_read_back():
-    written = content(TABLE, "begin", SCOPE, EVENT, [11, "", 0, True, []])
+    written = content(TABLE, "begin", SCOPE, EVENT, [11, "", 0, True, []], "end")
     (trace,) = traces_of(written, 1)
     first, second = trace.events
     assert (first.statement.line, first.kind, first.values) == (
@@ -38,6 +38,15 @@ def test_what_a_region_holds_is_read_back():
     assert (second.kind, second.branch, second.scope) == ("branch", True, "<module>")
     assert [statement.kind for statement in trace.statements] == ["assign", "branch"]
     assert trace.cut == ""
+
+
+def test_a_trace_without_an_end_was_stopped():
+    lines = [SCOPE, EVENT]
+    written = content(TABLE, "begin", *lines, "begin", *lines, "end", "begin")
+    cuts = [trace.cut for trace in traces_of(written, 4)]
+    assert cuts == ["stopped", "", "stopped", "not begun"]
+    written = content(TABLE, "begin", *lines, "cut", "begin", *lines, "x")
+    assert [trace.cut for trace in traces_of(written, 2)] == ["events", "broken"]
 
 
 def test_there_are_as_many_traces_as_there_should_be():

@@ -133,6 +133,17 @@ def test_printed_text_belongs_to_the_statement_that_printed_it(
     assert (printed.statement.line, printed.statement.column) == (2, 12)
 
 
+def test_of_much_output_the_rest_is_counted(plain_sandbox: Sandbox):
+    trace = traced(plain_sandbox, "print('é' * 5000)\nprint('a')\nprint('ü' * 4096)")
+    assert [len(text) for text in values_of(trace, "<stdout>")] == [4096, 2, 4096]
+    first, last = values_of(trace, "<unseen>")
+    assert first.startswith("1809 bytes, checksum ")
+    assert last.startswith("1 bytes, checksum ")
+    other = traced(plain_sandbox, "print('é' * 4999 + 'ü')")
+    (unseen,) = values_of(other, "<unseen>")
+    assert unseen.startswith("1809 bytes") and unseen != first
+
+
 # Limits.
 
 
@@ -186,22 +197,24 @@ def test_source_that_cannot_be_numbered_runs_untraced(plain_sandbox: Sandbox):
 
 
 @pytest.mark.parametrize(
-    ("source", "status"),
+    ("source", "status", "cut"),
     [
-        ("x = 1\nwhile True: pass", "TLE"),
-        ("x = 1\nimport time\ntime.sleep(60)", "TLE"),
-        ("x = 1\nimport os\nos.abort()", "RE"),
-        ("x = 1\nimport ctypes\nctypes.string_at(0)", "RE"),
-        ("x = 1\nraise SystemExit(3)", "RE"),
-        ("x = 1\ny = bytearray(1 << 40)", "MLE"),
-        ("x = 1\nwhile True: print('a' * 10000)", "OLE"),
-        ("x = 1\nimport os\nos._exit(0)", "OK"),
-        ("x = 1\nimport os\nos.fork()", "RE"),
-        ("x = 1\ndef f(): return f()\nf()", "RE"),
+        ("x = 1\nwhile True: pass", "TLE", "events"),
+        ("x = 1\nimport time\ntime.sleep(60)", "TLE", "stopped"),
+        ("x = 1\nimport os\nos.abort()", "RE", "stopped"),
+        ("x = 1\nimport ctypes\nctypes.string_at(0)", "RE", "stopped"),
+        ("x = 1\nraise SystemExit(3)", "RE", ""),
+        ("x = 1\ny = bytearray(1 << 40)", "MLE", ""),
+        ("x = 1\nwhile True: print('a' * 10000)", "OLE", ""),
+        ("x = 1\nimport os\nos._exit(0)", "OK", "stopped"),
+        ("x = 1\nimport os\nos.fork()", "RE", ""),
+        # Python leaves the trace when what follows it has no room on the stack.
+        ("x = 1\ndef f(): return f()\nf()", "RE", None),
+        ("x = 1\nimport sys; sys.exit()", "OK", ""),
     ],
 )
 def test_trace_is_there_whatever_the_end(
-    source: str, status: str, plain_sandbox: Sandbox
+    source: str, status: str, cut: str | None, plain_sandbox: Sandbox
 ):
     limits = Limits(cpu_s=0.3, wall_s=1.0)
     program = Program(source=source, mode="trace", limits=limits)
@@ -209,6 +222,7 @@ def test_trace_is_there_whatever_the_end(
     assert execution.status == status
     (trace,) = execution.traces
     assert trace.events[0].values == (("x", "1"),)
+    assert cut is None or trace.cut == cut
 
 
 def test_program_that_does_not_compile_has_no_trace(plain_sandbox: Sandbox):
@@ -252,7 +266,8 @@ def test_program_that_stops_the_trace_only_loses_it(
     program = Program(source=source, mode="trace")
     execution = plain_sandbox.run(program)
     assert (execution.status, execution.stdout) == ("OK", "1\n")
-    assert len(execution.traces) == 1
+    (trace,) = execution.traces
+    assert trace.cut == ("stopped" if not values_of(trace, "x") else "")
 
 
 def test_hostile_methods_are_not_called(plain_sandbox: Sandbox):

@@ -119,6 +119,120 @@ def test_other_order_and_helping_variables_are_no_divergence(
     assert divergences(second, first) == ()
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a = 0; b = [a]; a = x", "a = 0.0; b = [a]; a = x"),
+        ("a = False\n    if x > 1: a = True", "a = 0\n    if x > 1: a = 1"),
+        ("a = x * 0.0; b = -a", "a = -x * 0.0; b = -a"),
+        ("a = {'k': (x, True)}", "a = {'k': (float(x), 1)}"),
+        ("a = [0] * 99; a[50] = x", "a = [0.0] * 99; a[50] = x"),
+        ("return len([x == 3])", "a = x == 3; return len([a])"),
+    ],
+)
+def test_equal_values_of_other_types_are_no_divergence(
+    one: str, other: str, traced: Traced
+):
+    first, second = (traced(f"def f(x):\n    {body}\n", 3) for body in (one, other))
+    assert divergences(first, second) == divergences(second, first) == ()
+
+
+def test_the_type_of_the_result_counts_where_values_are_judged(traced: Traced):
+    right, wrong = "def f(x): return x\n", "def f(x): return float(x)\n"
+    found = earliest(traced(wrong, 1), traced(right, 1))
+    assert found is not None and (found.found, found.expected) == ("1.0", "1")
+    end = "assert f(1) == 1"
+    assert divergences(traced(wrong + end), traced(right + end)) == ()
+    helped = "def g(x): return {}\ndef f(x): return g(x) > 0\n"
+    first, second = (traced(helped.format(text), 1) for text in ("x", "float(x)"))
+    assert divergences(first, second) == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Helpers with other names that are called in another order.
+        (
+            "def g(n): return n * 2\ndef h(n): return n * 3\n"
+            "def f(x):\n    a = g(x); b = h(x)\n    return a, b\n",
+            "def u(n): return n * 3\ndef v(n): return n * 2\n"
+            "def f(x):\n    b = u(x); a = v(x)\n    return a, b\n",
+        ),
+        (
+            "def g(n): return -n\ndef h(n, m): return n * m\n"
+            "def f(x):\n    a = g(x); b = h(x, 2)\n    return a, b\n",
+            "def u(n, m): return n * m\ndef v(n): return -n\n"
+            "def f(x):\n    b = u(x, 2); a = v(x)\n    return a, b\n",
+        ),
+        # Likewise methods, and their class.
+        (
+            "class A:\n    def p(self): return 1\n    def q(self): return 2\n"
+            "def f(x):\n    a = A()\n    return a.p() + a.q() + x\n",
+            "class B:\n    def z(self): return 2\n    def y(self): return 1\n"
+            "def f(x):\n    b = B()\n    return b.z() + b.y() + x\n",
+        ),
+        # Attributes.
+        (
+            "class A:\n    def __init__(self, n): self.x = n; self.moves = [0, 'x=1']\n"
+            "    def add(self, y):\n        self.x += y\n        self.moves.append(y)\n"
+            "        return self\n"
+            "def f(x):\n    a = [A(x).add(2), A(5)]\n    return a[0].add(3).x\n",
+            "class B:\n    def __init__(self, n): self.n = n; self.added = [0, 'x=1']\n"
+            "    def add(self, y):\n        self.n += y\n        self.added.append(y)\n"
+            "        return self\n"
+            "def f(x):\n    a = [B(x).add(2), B(5)]\n    return a[0].add(3).n\n",
+        ),
+        (
+            "class N:\n    def __init__(self, v, t): self.v = v; self.tail = t\n"
+            "def f(x):\n    n = None\n    for i in range(x): n = N(i, n)\n"
+            "    return n.v\n",
+            "class N:\n    def __init__(self, v, t): self.item = v; self.next = t\n"
+            "def f(x):\n    n = None\n    for i in range(x): n = N(i, n)\n"
+            "    return n.item\n",
+        ),
+        # Arguments by name.
+        (
+            "def g(a, b): return a - b\ndef f(x): return g(a=x, b=1)\n",
+            "def g(b, a): return a - b\ndef f(x): return g(a=x, b=1)\n",
+        ),
+        # The opposite test, with the branches exchanged.
+        (
+            "def f(x):\n    t = 0\n    for i in range(x):\n"
+            "        if i % 2 == 0: t += i\n        else: t -= 2 * i\n    return t\n",
+            "def f(x):\n    t = 0\n    for i in range(x):\n"
+            "        if i % 2 != 0: t -= 2 * i\n        else: t += i\n    return t\n",
+        ),
+        (
+            "def f(x):\n    t = 0\n    for i in range(x):\n"
+            "        if i % 2: t += i\n    return t\n",
+            "def f(x):\n    t = 0\n    for i in range(x):\n"
+            "        if not i % 2: continue\n        t += i\n    return t\n",
+        ),
+        # To stop looking once it is found.
+        (
+            "def f(x):\n    found = False; n = 0\n    for i in range(x):\n"
+            "        if i == 1: found = True; break\n    n += 1\n    return found, n\n",
+            "def f(x):\n    found = False; n = 0\n    for i in range(x):\n"
+            "        if i == 1: found = True\n    n += 1\n    return found, n\n",
+        ),
+        (
+            "def f(x):\n    t = []\n    for i in range(x):\n        known = False\n"
+            "        for j in range(5):\n            if j == i: known = True; break\n"
+            "        t.append(known)\n    return t\n",
+            "def f(x):\n    t = []\n    for i in range(x):\n        known = False\n"
+            "        for j in range(5):\n            if j == i: known = True\n"
+            "        t.append(known)\n    return t\n",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_written_otherwise_and_does_the_same_is_no_divergence(
+    one: str, other: str, traced: Traced
+):
+    first, second = traced(one, 3), traced(other, 3)
+    assert divergences(first, second) == ()
+    assert divergences(second, first) == ()
+
+
 # One fault is found where it is.
 
 
@@ -191,6 +305,20 @@ def reference_text(source: str) -> str:
         ("assert x < 1", "assert x < 9", "branch", "assert x < 1"),
         ("return list(g(x))", "return list(g(x - 1))", "value", "return list(g(x))"),
         ("a = {}\n    a['k'] = x", "a = {}\n    a['j'] = x", "value", "a['k'] = x"),
+        ("for i in range(x):\n        if i == 1: break\n        x += i",
+         "for i in range(x):\n        if i == 1: continue\n        x += i", "jump",
+         "break"),
+        ("for i in range(x):\n        if i == 1: continue\n        x += i",
+         "for i in range(x):\n        if i == 1: break\n        x += i", "jump",
+         "continue"),
+        ("t = 0\n    for i in range(x):\n        for j in range(x):\n"
+         "            while True: break\n            if j: break\n"
+         "            t += 1\n        t += i",
+         "t = 0\n    for i in range(x):\n        for j in range(x):\n"
+         "            while True: break\n            if j: pass\n"
+         "            t += 1\n        t += i", "jump", "break"),
+        ("if x != 3: y = 1\n    else: y = 2", "if x == 3: y = 1\n    else: y = 2",
+         "branch", "if x != 3"),
     ],
 )  # fmt: skip
 def test_cause_and_statement(
@@ -214,6 +342,19 @@ def test_wrong_argument_is_the_fault_of_the_statement_that_passes_it(traced: Tra
     assert text_of(found, wrong) == "return g(x + 1)"
 
 
+def test_fault_at_an_attribute_of_another_name(traced: Traced):
+    right = (
+        "class A:\n    def __init__(self, x):\n        self.x = x\n        self.n = 0\n"
+        "    def add(self, y):\n        self.x += y\n        self.n += 1\n"
+        "def f(x):\n    a = A(x)\n    a.add(2)\n    return a.x * a.n\n"
+    )
+    other = right.replace(".x", ".total").replace(".n", ".count")
+    assert divergences(traced(other, 1), traced(right, 1)) == ()
+    wrong = other.replace("self.total += y", "self.total -= y")
+    found = earliest(traced(wrong, 1), traced(right, 1))
+    assert found is not None and text_of(found, wrong) == "self.total -= y"
+
+
 def test_yielded_value(traced: Traced):
     right = "def f(x):\n    for i in range(x):\n        yield i\n"
     wrong = right.replace("yield i", "yield -i")
@@ -231,6 +372,34 @@ def test_output_may_come_in_other_pieces(traced: Traced):
     found = earliest(traced(other.replace("'b'", "'x'")), traced(one))
     assert found is not None
     assert (found.cause, found.event.statement.line) == ("output", 2)
+
+
+def test_blanks_that_the_judge_does_not_count_are_no_divergence(traced: Traced):
+    one = "print(1, 2)\nprint(3)"
+    other = "for x in 1, 2:\n    print(x, end='  ')\nprint()\nprint(3, '\\n')"
+    assert divergences(traced(one), traced(other)) == ()
+    assert divergences(traced(other), traced(one)) == ()
+    found = earliest(
+        traced("print(1)\nprint()\nprint(2)"), traced("print(1)\nprint(2)")
+    )
+    assert found is not None and found.event.statement.line == 2
+    found = earliest(traced("print(1, end='')\nprint(2)"), traced("print(1)\nprint(2)"))
+    assert found is not None and found.event.statement.line == 2
+    found = earliest(
+        traced("print(1, end=' ')\nprint(2)"), traced("print(1)\nprint(2)")
+    )
+    assert found is not None and found.event.statement.line == 2
+
+
+def test_output_behind_what_a_trace_leaves_out(traced: Traced):
+    whole = "r = range(10 ** 9, 10 ** 9 + 500)\nprint(*r)\nprint(7)"
+    pieces = whole.replace("print(*r)", "for x in r: print(x, end=' ')\nprint()")
+    assert divergences(traced(pieces), traced(whole)) == ()
+    assert divergences(traced(whole), traced(pieces)) == ()
+    assert divergences(traced(whole), traced(whole)) == ()
+    found = earliest(traced(whole.replace("print(7)", "print(8)")), traced(whole))
+    assert found is not None
+    assert (found.cause, found.event.statement.line) == ("output", 3)
 
 
 # Which of them.

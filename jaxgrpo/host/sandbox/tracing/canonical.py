@@ -2,7 +2,8 @@
 
 No method of the program's classes is called, no address of an object is shown, and the
 work for one value is bounded whatever its size. What is left out of a text is counted;
-a checksum of a part of it tells most large values apart that differ only there.
+a checksum of it tells most large values apart that differ only there, whatever is
+nested in them. Numbers that are equal count as equal in a checksum, of any type.
 """
 
 import array
@@ -21,17 +22,24 @@ MAX_CHARACTERS = 160
 MAX_ITEMS = 48
 """Of one container; of a larger one, only these and a checksum are shown."""
 MAX_NODES = 256
-"""Containers in all that one text describes."""
+"""Containers in all that one text describes; of the others there is a checksum."""
+MAX_CHECKED_NODES = 1024
+"""Containers in all that count in a text or its checksums."""
 MAX_DEPTH = 8
 CHECKED_BYTES = 1 << 14
 """Of a long text, at either end, that its checksum is made of."""
 CHECKED_ITEMS = 256
-"""Of a large container, at either end."""
+"""Of a large container, at either end, that its checksum is made of."""
+CHECKED_NUMBERS = 4096
+"""Likewise where all are numbers."""
+MAX_CHECKED_NUMBERS = 1 << 16
+"""Of all containers in one text; of those after it, CHECKED_ITEMS at either end."""
 MAX_UNORDERED = 4096
 """Items of the largest set or dictionary that has a checksum."""
 
 ATOMS = (type(None), bool, int, float, complex, str, bytes)
 """Immutable: the same object is the same value."""
+NUMBERS = frozenset((bool, int, float))
 ATOM_BASES: tuple[Any, ...] = (int, float, complex, str, bytes)
 REPR_TYPES = (
     type(Ellipsis),
@@ -86,12 +94,15 @@ class _Writer:
 
     def __init__(self) -> None:
         self.num_nodes = 0
+        self._num_checked = 0
+        self._is_checking = False
+        """Whether the text at hand is only wanted for its checksum."""
 
     def text(self, value: object, above: tuple[int, ...]) -> str:
         """The text of a value that lies inside others, named by their identity."""
         kind = type(value)
         if kind in ATOMS:
-            return _atom(value)
+            return _atom(_common(value) if self._is_checking else value)
         if kind in OPAQUE:
             return OPAQUE[kind]
         if kind in REPR_TYPES:
@@ -99,8 +110,10 @@ class _Writer:
         self.num_nodes += 1
         if id(value) in above:
             return "<itself>"
-        if len(above) >= MAX_DEPTH or self.num_nodes > MAX_NODES:
+        if len(above) >= MAX_DEPTH or self.num_nodes > MAX_CHECKED_NODES:
             return "<more>"
+        if self.num_nodes > MAX_NODES and not self._is_checking:
+            return f"<more, checksum {self._checksum([value], above):08x}>"
         return self._structured(value, kind, (*above, id(value)))
 
     def _structured(self, value: Any, kind: type, above: tuple[int, ...]) -> str:
@@ -138,24 +151,49 @@ class _Writer:
 
     def _sequence(self, value: Any, base: Any, above: tuple[int, ...]) -> str:
         size = base.__len__(value)
-        first = islice(base.__iter__(value), MAX_ITEMS)
+        num_shown = 0 if self._is_checking and size > MAX_ITEMS else MAX_ITEMS
+        first = islice(base.__iter__(value), num_shown)
         shown = [self.text(item, above) for item in first]
-        if size > MAX_ITEMS:
-            last = range(max(0, size - CHECKED_ITEMS), size)
-            ends = chain(
-                islice(base.__iter__(value), CHECKED_ITEMS),
-                (base.__getitem__(value, index) for index in last),
-            )
-            shown.append(f"<{size} in all, checksum {_checksum(ends):08x}>")
+        if size > num_shown:
+            num_ends = self._num_ends()
+            items = [*islice(base.__iter__(value), 2 * num_ends)]
+            if size > 2 * num_ends:
+                last = range(size - num_ends, size)
+                items[num_ends:] = (base.__getitem__(value, index) for index in last)
+            checksum = self._checksum(items, above)
+            shown.append(f"<{size} in all, checksum {checksum:08x}>")
         return ", ".join(shown)
+
+    def _num_ends(self) -> int:
+        is_through = self._num_checked > MAX_CHECKED_NUMBERS
+        return CHECKED_ITEMS if is_through else CHECKED_NUMBERS
+
+    def _checksum(self, items: list, above: tuple[int, ...]) -> int:
+        """A checksum of items; of many that are no numbers, of those at the ends."""
+        self._num_checked += len(items)
+        if len(items) > 1 and NUMBERS.issuperset(map(type, items)):
+            return _checksum_of_numbers(items)
+        was_checking, self._is_checking = self._is_checking, True
+        total = 0
+        for item in chain(
+            items[:CHECKED_ITEMS], items[CHECKED_ITEMS:][-CHECKED_ITEMS:]
+        ):
+            total = zlib.crc32(self.text(item, above).encode("utf-8", "replace"), total)
+        self._is_checking = was_checking
+        return total
 
     def _unordered(self, items: Iterable, size: int, write: Callable) -> str:
         if size <= MAX_ITEMS:
             return ", ".join(sorted(map(write, items)))
         if size > MAX_UNORDERED:
             return f"<{size} in all>"
+        was_checking, self._is_checking = self._is_checking, True
         texts = (write(item) for item in items)
         total = sum(zlib.crc32(text.encode("utf-8", "replace")) for text in texts)
+        self._is_checking = was_checking
+        if self.num_nodes > MAX_CHECKED_NODES:
+            # Which of them were left out depends on their order.
+            return f"<{size} in all>"
         return f"<{size} in all, checksum {total & 0xFFFFFFFF:08x}>"
 
     def _attributes(self, value: object, kind: type, above: tuple[int, ...]) -> str:
@@ -178,7 +216,11 @@ class _Writer:
             return self.text(value.item(), above)
         if value.size <= MAX_ITEMS:
             return f"array({self.text(value.tolist(), above)})"
-        checksum = zlib.crc32(repr(value.reshape(-1)[:CHECKED_ITEMS].tolist()).encode())
+        flat, num_ends = value.reshape(-1), self._num_ends()
+        items = flat[: 2 * num_ends].tolist()
+        if value.size > 2 * num_ends:
+            items[num_ends:] = flat[-num_ends:].tolist()
+        checksum = self._checksum(items, above)
         return f"array(<shape {shape}, checksum {checksum:08x}>)"
 
 
@@ -202,13 +244,19 @@ def _attributes_of(value: object, kind: type) -> dict[str, object]:
     return found
 
 
-def _checksum(items: Iterable) -> int:
-    """A checksum of items, in which only those count that are texts and numbers."""
-    total = 0
-    for item in items:
-        if type(item) in ATOMS:
-            total = zlib.crc32(_atom(item).encode("utf-8", "replace"), total)
-    return total
+def _checksum_of_numbers(items: list) -> int:
+    common = [item if type(item) is int else _common(item) for item in items]
+    try:
+        return zlib.crc32(repr(common).encode())
+    except ValueError:  # One has more digits than Python writes down.
+        return zlib.crc32(", ".join(map(_atom, common)).encode())
+
+
+def _common(value: Any) -> Any:
+    """The whole number that a flag or a fraction equals, or the value itself."""
+    if type(value) is bool or type(value) is float and value.is_integer():
+        return int(value)
+    return value
 
 
 def _atom(value: Any) -> str:

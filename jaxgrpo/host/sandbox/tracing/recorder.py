@@ -11,11 +11,12 @@ from .canonical import ATOMS, canonical
 from .region import Region
 from .statements import FIRST_NUMBER, Numbered, Statement, inside
 
-RETURNED, YIELDED, RAISED, PRINTED, DELETED = (
+RETURNED, YIELDED, RAISED, PRINTED, UNSEEN, DELETED = (
     "<return>",
     "<yield>",
     "<raise>",
     "<stdout>",
+    "<unseen>",
     "<deleted>",
 )
 """Names of effects beside those on variables, and the text of one that is gone."""
@@ -122,7 +123,8 @@ class Recorder:
       numbered: The program's statements.
       region: Where boundaries are written.
       max_events: Largest number of them.
-      printed: Gives what was printed since it was asked last.
+      printed: Gives what was printed since it was asked last, and what was left out
+        of that.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class Recorder:
         numbered: Numbered,
         region: Region,
         max_events: int,
-        printed: Callable[[], str],
+        printed: Callable[[], tuple[str, str]],
     ) -> None:
         self._statements = numbered.statements
         self._region = region
@@ -141,6 +143,11 @@ class Recorder:
         self._suspended: dict[int, Activation] = {}
         self.stop: Callable[[], None] = lambda: None
         """Called when there will be no more boundaries."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that was entered has been left."""
+        return not self._stack
 
     def begin(self) -> None:
         """Another trace begins."""
@@ -275,9 +282,11 @@ class Recorder:
             targets = found.targets if is_set else NO_TARGETS
             values = self._changes(activation, frame, targets)
         values += activation.effects
-        printed = self._printed()
+        printed, unseen = self._printed()
         if printed:
             values.append((PRINTED, printed))
+        if unseen:
+            values.append((UNSEEN, unseen))
         is_written = activation.has_yielded and not values
         activation.effects = []
         activation.is_raising = activation.has_yielded = False

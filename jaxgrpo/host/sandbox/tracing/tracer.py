@@ -3,6 +3,7 @@
 import mmap
 import os
 import sys
+import zlib
 from types import CodeType
 
 from .hooks import hook_for
@@ -11,7 +12,9 @@ from .region import Region
 from .statements import Numbered, numbered
 
 MAX_PRINTED_CHARACTERS = 4096
-"""Of what one statement prints; of more, only these are written down."""
+"""Of what one statement prints; of more, only these are written down, with a mark."""
+CHECKED_BYTES = 1 << 16
+"""At the end of what is left out, of which the mark has a checksum."""
 RECURSION_LIMIT = 5000
 """While the program is read: an expression may nest deeper than calls do."""
 
@@ -77,9 +80,12 @@ class Tracer:
             self._hook.start()
 
     def stop(self) -> None:
-        """Ends the trace."""
-        if self._hook is not None:
-            self._hook.stop()
+        """Ends the trace, which is whole if the program has come to its end."""
+        if self._hook is None or self._recorder is None:
+            return
+        self._hook.stop()
+        if self._recorder.is_done:
+            self._region.write("end")
 
 
 class Printed:
@@ -89,15 +95,24 @@ class Printed:
         self._stream = sys.stdout
         self._end = 0
 
-    def text(self) -> str:
-        """What was printed since this was asked last."""
+    def text(self) -> tuple[str, str]:
+        """What was printed since this was asked last, and a mark of what is too much.
+
+        The mark is empty where nothing is left out.
+        """
         try:
             self._stream.flush()
         except Exception:
-            return ""  # Closed, or full: the program itself will be told.
+            return "", ""  # Closed, or full: the program itself will be told.
         start, self._end = self._end, os.lseek(1, 0, os.SEEK_CUR)
         if self._end <= start:
-            return ""
+            return "", ""
         size = min(self._end - start, 4 * MAX_PRINTED_CHARACTERS)
         text = os.pread(1, size, start).decode("utf-8", "replace")
-        return text[:MAX_PRINTED_CHARACTERS]
+        shown = text[:MAX_PRINTED_CHARACTERS]
+        if len(shown) == len(text) and start + size == self._end:
+            return shown, ""
+        num_left = max(0, self._end - start - len(shown.encode()))
+        checked = min(num_left, CHECKED_BYTES)
+        checksum = zlib.crc32(os.pread(1, checked, self._end - checked))
+        return shown, f"{num_left} bytes, checksum {checksum:08x}"
