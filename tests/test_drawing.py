@@ -77,7 +77,7 @@ def test_prompts_that_are_all_too_long_stop_the_run():
 
 def test_one_lost_row_of_a_request_does_not_stop_a_run():
     """What is drawn on request may be one row: it counts with the whole step."""
-    step = SimpleNamespace(config=config(), requested=[group_of(LOST)])
+    step: Any = SimpleNamespace(config=config(), requested=[group_of(LOST)])
     Drawing.require_scored(step, [group_of(SOLVED, SOLVED)])
     step.requested = [group_of(LOST)] * 3
     with pytest.raises(RuntimeError, match="60% of 5 rows"):
