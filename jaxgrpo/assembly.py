@@ -172,17 +172,20 @@ def validation_problems(config: Config) -> Sequence[Problem]:
     return problems_of(config.data, "validation", limit=limit)
 
 
-def expected_programs(engine: Engine) -> dict[str, int]:
+def expected_programs(engine: Engine, config: Config) -> dict[str, int]:
     """How many programs each function of a step may have.
 
     Args:
       engine: Draws the completions.
+      config: Of the run.
     """
-    num_widths = len(engine.settings.prompt_widths)
+    # One sample at a time is drawn with hints, by an engine of its own.
+    num_engines = 2 if config.scaffold.tiers else 1
+    num_widths = num_engines * len(engine.settings.prompt_widths)
     return {
         "prefill": num_widths,
         "insert": num_widths,
-        "decode_segment": engine.settings.num_segment_programs,
+        "decode_segment": num_engines * engine.settings.num_segment_programs,
         "update": 2,  # with and without a gather of prompts
         "intrinsic_rewards": 2,  # likewise
         "token_influence": 2,  # likewise

@@ -13,6 +13,8 @@ class Method(NamedTuple):
     name: str
     """As users write it."""
     is_on: Callable[["Config"], bool]
+    off: str
+    """What turns it off."""
     conflicts: dict[str, str] = {}  # noqa: RUF012
     """Why it cannot be combined with the method of that name."""
 
@@ -24,6 +26,7 @@ METHODS = (
     Method(
         "EMPO or TTRL",
         lambda config: any(r.kind in _OF_A_GROUP for r in config.rewards.values()),
+        "rewards of other kinds",
         {
             "scaffold": "a hinted completion is graded alone, and its group's answers "
             "decide",
@@ -31,25 +34,57 @@ METHODS = (
             "others than those it joins",
         },
     ),
-    Method("curriculum", lambda config: bool(config.curriculum.order)),
-    Method("token constraint", lambda config: bool(config.sampling.constraint)),
-    Method("scaffold", lambda config: bool(config.scaffold.tiers)),
-    Method("dynamic_sampling", lambda config: config.dynamic_sampling.max_tries > 0),
+    Method(
+        "curriculum",
+        lambda config: bool(config.curriculum.order),
+        "curriculum.order=[]",
+    ),
+    Method(
+        "token constraint",
+        lambda config: bool(config.sampling.constraint),
+        "sampling.constraint=",
+    ),
+    Method("scaffold", lambda config: bool(config.scaffold.tiers), "scaffold.tiers=[]"),
+    Method(
+        "dynamic_sampling",
+        lambda config: config.dynamic_sampling.max_tries > 0,
+        "dynamic_sampling.max_tries=0",
+    ),
+    Method(
+        "truncation_mask",
+        lambda config: config.truncation_mask.probability > 0,
+        "truncation_mask.probability=0",
+    ),
     Method(
         "replay of groups",
         lambda config: config.replay.method == "groups",
+        "replay.method=none",
         {
             "dynamic_sampling": "it replaces dead groups, which dynamic_sampling drops",
         },
     ),
-    Method("replay of samples", lambda config: config.replay.method == "samples"),
-    Method("truncation_mask", lambda config: config.truncation_mask.probability > 0),
-    Method("temperature stages", lambda config: bool(config.temperature.then)),
-    Method("GDPO", lambda config: config.objective.is_decoupled),
-    Method("EGCA", lambda config: config.credit.method == "egca"),
+    Method(
+        "replay of samples",
+        lambda config: config.replay.method == "samples",
+        "replay.method=none",
+    ),
+    Method(
+        "temperature stages",
+        lambda config: bool(config.temperature.then),
+        "temperature.then=[]",
+    ),
+    Method(
+        "GDPO",
+        lambda config: config.objective.is_decoupled,
+        "objective.combine=sum_then_normalize",
+    ),
+    Method(
+        "EGCA", lambda config: config.credit.method == "egca", "credit.method=uniform"
+    ),
     Method(
         "Bi-Level",
         lambda config: config.credit.method == "bilevel",
+        "credit.method=uniform",
         {
             "dynamic_sampling": "it drops groups of equal answers, whose steps may "
             "still differ",
@@ -62,6 +97,7 @@ METHODS = (
     Method(
         "GAR",
         lambda config: bool(config.redistribution.graders),
+        "redistribution.graders=[]",
         {
             "scaffold": "a hinted completion was graded among others than it joins",
             "replay of samples": "a stored completion was graded among others than "
@@ -72,6 +108,7 @@ METHODS = (
     Method(
         "OAR",
         lambda config: config.experimental.method == "oar",
+        "experimental.method=none",
         {
             "EGCA": "both say which tokens the advantage falls on",
             "Bi-Level": "both say which tokens the advantage falls on",
@@ -80,6 +117,7 @@ METHODS = (
     Method(
         "SC-GRPO",
         lambda config: config.experimental.method == "sc_grpo",
+        "experimental.method=none",
         {
             "scaffold": "it revives the all-wrong groups that SC-GRPO explores",
             "dynamic_sampling": "it drops the all-wrong groups that SC-GRPO explores",
@@ -93,6 +131,7 @@ METHODS = (
     Method(
         "S-trace",
         lambda config: config.experimental.method == "s_trace",
+        "experimental.method=none",
         {
             "EGCA": "its traces carry a token's advantage to the tokens before it",
             "Bi-Level": "its traces carry a step's advantage to the steps before it",
@@ -100,9 +139,11 @@ METHODS = (
             "SC-GRPO": "`experimental.method` is one of them",
         },
     ),
-    Method("distill", lambda config: bool(config.distill.at_steps)),
+    Method(
+        "distill", lambda config: bool(config.distill.at_steps), "distill.at_steps=[]"
+    ),
 )
-"""All methods, in the order in which they act."""
+"""All methods; those between scoring and update in the order in which they act."""
 
 
 def check_combinations(config: "Config") -> None:
@@ -120,7 +161,7 @@ def check_combinations(config: "Config") -> None:
             if other in on:
                 raise ValueError(
                     f"{method.name} cannot be combined with {other}: {reason}. Turn "
-                    "one of them off."
+                    f"one of them off: {method.off}, or {on[other].off}."
                 )
 
 

@@ -140,3 +140,13 @@ def check_guard(config: "Config") -> None:
             "evaluation.every_steps is 0, so that it is never measured. Set "
             "evaluation.every_steps, or guard.max_falling = 0."
         )
+    every = config.evaluation.every_steps
+    num_passes = (config.run.num_steps - 1) // every if every else 0
+    is_idle = not (guard.min_length_ratio or guard.min_entropy_ratio)
+    if is_idle and num_passes <= guard.max_falling:
+        raise ValueError(
+            f"the guard looks at the pass rate alone, and guard.max_falling "
+            f"{guard.max_falling} needs {guard.max_falling + 1} evaluations, of which "
+            f"run.num_steps {config.run.num_steps} and evaluation.every_steps {every} "
+            f"leave {num_passes}. Lower guard.max_falling or evaluation.every_steps."
+        )

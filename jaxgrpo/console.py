@@ -37,7 +37,7 @@ _SHOWN: tuple[tuple[str, Callable[[float], str]], ...] = (
 """Metrics of the status line, in order, and how each is written."""
 
 _KEPT = ("eval/exact_match", "eval/auc_within")
-"""Shown until the next value: they are measured in some steps only."""
+"""In the status line until the next value: they are measured in some steps only."""
 
 _ETA_STEPS = 20
 """The time left is judged by the last steps; the first ones compile."""
@@ -98,9 +98,8 @@ class Console:
         """
         self._times.append((step, self._clock()))
         self._kept |= {name: metrics[name] for name in _KEPT if name in metrics}
-        status = "  ".join(self._status({**self._kept, **metrics}))
         if self._mode == "plain":
-            width = len(str(self._num_steps))
+            width, status = len(str(self._num_steps)), "  ".join(self._status(metrics))
             self._print(f"step {step:{width}}/{self._num_steps}  {status}")
         if self._progress is None:
             return
@@ -109,6 +108,7 @@ class Console:
                 "step", total=self._num_steps, rate=""
             )
             self._progress.start()
+        status = "  ".join(self._status({**self._kept, **metrics}))
         self._progress.status = status
         self._progress.update(self._training, completed=step)
         self._progress.refresh()

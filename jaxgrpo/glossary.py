@@ -24,7 +24,8 @@ GLOSSARY: dict[str, str] = {
     "frac_reward_zero_std": "Share of groups with all rewards equal (dead groups).",
     "frac_reward_many_values": "Share of groups with unequal rewards that have "
     "three different ones or more.",
-    "frac_update_zero_std": "The same share of the groups that reach the update.",
+    "frac_update_zero_std": "The same share of the groups that reach the update; split "
+    "replay makes stored samples a group of their own.",
     "frac_reward_all_zero": "Share of groups in which every judged row is wrong.",
     "frac_reward_all_one": "Share of groups in which every judged row is correct.",
     "frac_reward_mixed": "Share of groups with both correct and wrong rows.",
@@ -53,7 +54,8 @@ GLOSSARY: dict[str, str] = {
     "scaffold/{count}": "Groups all wrong, asked again under hints, due but without a "
     "hint, revived; the last by the hint's tier too.",
     "scaffold/dropped_prompts": "Prompts with a hint that exceed max_prompt_tokens.",
-    "scaffold/mean_level": "Mean number of the weakest hint that helped, from 1.",
+    "scaffold/mean_level": "Mean number of the weakest hint that helped, among all "
+    "hints of its problem, from 1.",
     "replay/replaced_groups": "Dead groups that stored ones took the place of.",
     "replay/stored_groups": "Groups in the buffer after the step.",
     "replay/dropped_stale": "Stored groups dropped because of their age.",
@@ -147,7 +149,8 @@ GLOSSARY: dict[str, str] = {
     "policy_loss": "Loss without divergence and entropy terms.",
     "policy_loss/{rows}": "Part of `policy_loss` from new (`on`), stored (`off`) rows.",
     "kl": "Mean divergence from the reference policy, nats per token.",
-    "ppo_kl": "Mean log-prob before minus after within the step, nats per token.",
+    "ppo_kl": "Mean log-prob before the step (of stored rows: as sampled) minus now, "
+    "nats per token.",
     "entropy": "Mean entropy of the next-token distribution, nats.",
     "ratio/mean": "Mean ratio of the policy's probability to that which sampled.",
     "ratio/min": "Smallest such ratio.",
@@ -196,8 +199,10 @@ GLOSSARY: dict[str, str] = {
     "mean^2 over it is the effective share of the sample.",
     "token_mult_prob_error": "Mean of exp |sampler - trainer|; 1 is perfect.",
     # Progress.
-    "epoch": "Passes over the training problems.",
-    "num_tokens": "Prompt and completion tokens trained on since the phase began.",
+    "epoch": "Problems drawn, too long ones included, over those there are; a "
+    "curriculum leaves some out and makes more passes. Of pairs in `train-reward`.",
+    "num_tokens": "Prompt and completion tokens sampled since the run began; in "
+    "supervised mode, trained on since the stage began.",
     "num_problems": "Problems drawn since the run began.",
     "stage": "Index of the supervised stage, from 0.",
     # Held-out problems.
@@ -236,7 +241,7 @@ GLOSSARY: dict[str, str] = {
     "timing_s/reward/{name}": "Seconds that one reward took, summed over all workers.",
     "timing_per_token_ms/{stage}": "Milliseconds of a stage per completion token.",
     "perf/time_per_step": "Wall-clock seconds of the step, evaluations left out.",
-    "perf/total_num_tokens": "Prompt and completion tokens of the step.",
+    "perf/total_num_tokens": "Prompt and completion tokens sampled in the step.",
     "perf/throughput": "Those per second of the step and per device.",
     "perf/tokens_per_s": "Completion tokens of the step per second of the step.",
     "perf/sampled_tokens_per_s": "Completion tokens per second of sampling.",

@@ -30,6 +30,9 @@ FREE_FIELDS = (
 )  # fmt: skip
 """Beginnings of the names of fields that change no result, and may differ."""
 
+KEPT_PROBLEMS = "kept_problems.json"
+"""Which problems a file of pass rates left to the run, and which file that was."""
+
 _PACKAGES = (
     "jaxgrpo", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy",
     "transformers", "tokenizers", "grain", "tensorflow-datasets", "pyarrow", "wandb",
@@ -76,10 +79,23 @@ class RunFolder:
         """Whether the run came to its end."""
         return (self.path / "summary.json").exists()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something to continue: a result, a step, an evaluation."""
+        logged = self.path / "metrics.jsonl"
+        folders = self.checkpoints, self.path / "evaluations"
+        return (
+            self.is_finished
+            or (logged.exists() and logged.stat().st_size > 0)
+            or any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+        )
+
     def adopt_config(self, config: Mapping[str, Any]) -> None:
         """Stores a new run's configuration; refuses one that differs from the stored.
 
-        `run.num_steps` may grow, and FREE_FIELDS may differ. A finished run that grows
+        A run that was refused before it began leaves nothing to continue, and any
+        configuration may take its place. Otherwise `run.num_steps` may grow, and
+        FREE_FIELDS may differ. A finished run that grows
         is unfinished again; its summary is kept as `summary_NUM_STEPS_steps.json`.
 
         Args:
@@ -92,7 +108,9 @@ class RunFolder:
         path = self.path / "config.toml"
         # Compare what a file can say: a tuple reads back as a list.
         new = tomllib.loads(toml_document(config))
-        if path.exists():
+        if not self.has_begun:
+            (self.path / KEPT_PROBLEMS).unlink(missing_ok=True)
+        elif path.exists():
             stored = _stored(path)
             differing = _differences(_fields(stored), _fields(new))
             if not differing:

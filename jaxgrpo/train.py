@@ -190,7 +190,7 @@ def _train_in(
             notify=console.note,
         ) as log,
         ProblemStream(source, batch_size=1, seed=config.run.seed) as problems,
-        CompileWatch(expected=expected_programs(engine)) as compile_watch,
+        CompileWatch(expected=expected_programs(engine, config)) as compile_watch,
     ):
         drawing = build_drawing(
             config, policy, engine, problems, source, scorer, counters

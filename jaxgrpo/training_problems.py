@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from jaxgrpo.console import Console
 from jaxgrpo.host.records import Problem
 from jaxgrpo.problems.pass_rates import read_pass_rates
 from jaxgrpo.problems.selection import UNMEASURED, KeepRules, KeptProblems, select
-from jaxgrpo.run_folder import write_json
+from jaxgrpo.reach import unreached
+from jaxgrpo.run_folder import KEPT_PROBLEMS, write_json
 
-FILE_NAME = "kept_problems.json"
-"""In the run folder: what was kept, and by which file."""
 _MOST_SHOWN = 12
 """Of names in a message."""
 
@@ -35,8 +33,8 @@ def training_problems(
       ValueError: There are fewer problems than are drawn at a time; or the file of
         pass rates is missing, malformed, of other problems or not the one that the
         run began with, or too few problems are kept; or no problem has a hint of a
-        tier that is to be tried, is of a level of the curriculum, or comes round often
-        enough to be replayed.
+        tier that is to be tried, is of a level of the curriculum, or comes round while
+        what would be replayed is still stored.
     """
     data, report = config.data, console.counter("preparing problems")
     problems = problems_of(data, data.split, report=report)
@@ -52,62 +50,9 @@ def training_problems(
     where = f"the split {data.split!r} of {data.dataset}"
     check_hints(problems, scaffold.tiers, scaffold.source, where)
     check_levels(problems, config.curriculum.order, config.curriculum.tag, where)
-    if warning := replay_warning(config, len(problems)):
-        console.warn(warning)
+    for text in unreached(config, len(problems)):
+        console.warn(text)
     return problems
-
-
-def replay_warning(config: Config, num_problems: int) -> str:
-    """What to know of a replay of samples whose problems seldom come round.
-
-    Samples of V = min_stored / G earlier visits must be there, and every visit is an
-    epoch after the one before, give or take the shuffling. Not looked at where a method
-    decides which problems come, and how many.
-
-    Args:
-      config: Of the run.
-      num_problems: That it draws from.
-
-    Returns:
-      One line; empty if there is nothing to say.
-
-    Raises:
-      ValueError: No sample can be replayed in the whole run.
-    """
-    replay = config.replay
-    others = (
-        config.curriculum.order,
-        config.dynamic_sampling.max_tries,
-        config.distill.at_steps,
-    )
-    if replay.method != "samples" or any(others):
-        return ""
-    visits = math.ceil(replay.min_stored / config.sampling.group_size)
-    epoch_steps = num_problems / config.sampling.problems_per_step
-    per_step = config.objective.updates_per_rollout * config.objective.minibatches
-    situation = (
-        f"a problem comes round every {epoch_steps:.0f} steps, and replay.min_stored "
-        f"{replay.min_stored} needs {visits} earlier visits of "
-        f"{config.sampling.group_size} samples"
-    )
-    if config.num_steps <= visits * epoch_steps:
-        raise ValueError(
-            f"{situation}, so that nothing is replayed in {config.num_steps} steps. "
-            "Lower replay.min_stored, train on fewer problems, or raise run.num_steps."
-        )
-    ages = (visits - 1) * epoch_steps * per_step, visits * epoch_steps * per_step
-    if ages[0] > replay.max_staleness:
-        raise ValueError(
-            f"{situation}, the oldest at least {ages[0]:.0f} updates ago, and "
-            f"replay.max_staleness {replay.max_staleness} drops them before. Raise it, "
-            "or lower replay.min_stored."
-        )
-    if ages[1] > replay.max_staleness:
-        return (
-            f"{situation}, the oldest some {ages[1]:.0f} updates ago, where "
-            f"replay.max_staleness is {replay.max_staleness}: few are replayed."
-        )
-    return ""
 
 
 def check_levels(
@@ -185,7 +130,7 @@ def _kept(
             f"{num_needed}. Raise data.keep_partly_solved or data.keep_solved, or "
             "lower the problems of a batch."
         )
-    _record(folder / FILE_NAME, path, dict(selection.num_kept))
+    _record(folder / KEPT_PROBLEMS, path, dict(selection.num_kept))
     console.note(f"{selection.text()} (by {p.source}, {p.num_samples} samples each).")
     return KeptProblems(problems, selection.places)
 

@@ -419,6 +419,7 @@ problems.stream
 policy
 engine
 assembly
+reach
 training_problems
 batching
 sampling

@@ -85,6 +85,13 @@ def test_guard_that_looks_at_nothing_is_refused():
     assert "look at nothing" in complaint({"entropy": {}}, guard=nothing)
 
 
+def test_too_few_evaluations_to_fall_are_refused():
+    guard = {"min_length_ratio": 0.0, "max_falling": 3}
+    run = {"run": {"num_steps": 20}, "evaluation": {"every_steps": 5}}
+    assert "needs 4 evaluations" in complaint({"entropy": {}}, guard=guard, **run)
+    config({"entropy": {}}, guard={"max_falling": 3}, **run)
+
+
 def test_size_of_a_fall_needs_falls_to_be_counted():
     guard = {"max_falling": 0, "min_fall": 0.1}
     assert "min_fall 0.1 has no effect" in complaint({"entropy": {}}, guard=guard)

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,22 @@ def test_the_same_config_continues(tmp_path):
     for _ in range(2):
         with RunFolder(tmp_path) as folder:
             folder.adopt_config(CONFIG)
+
+
+def test_a_run_that_was_refused_before_it_began_makes_room(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "kept_problems.json").write_text("{}")
+    for rate in (1e-6, 3e-4):
+        with RunFolder(tmp_path) as folder:
+            assert not folder.has_begun
+            folder.adopt_config(changed("optimizer", learning_rate=rate))
+    stored = tomllib.loads((tmp_path / "config.toml").read_text())
+    assert stored["optimizer"] == {"learning_rate": 3e-4}
+    assert not (tmp_path / "kept_problems.json").exists()
+
+
+def begin(path: Path) -> None:
+    (path / "metrics.jsonl").write_text("{}\n")
 
 
 @pytest.mark.parametrize(
@@ -68,6 +85,7 @@ def test_the_same_config_continues(tmp_path):
 def test_another_config_is_refused_naming_the_field(tmp_path, config, message):
     with RunFolder(tmp_path) as folder:
         folder.adopt_config(CONFIG)
+        begin(tmp_path)
         with pytest.raises(ValueError) as caught:
             folder.adopt_config(config)
     assert message in str(caught.value)
@@ -77,6 +95,7 @@ def test_another_config_is_refused_naming_the_field(tmp_path, config, message):
 def test_the_number_of_steps_may_grow(tmp_path):
     with RunFolder(tmp_path) as folder:
         folder.adopt_config(CONFIG)
+        begin(tmp_path)
         folder.adopt_config(changed("run", num_steps=300))
     stored = tomllib.loads((tmp_path / "config.toml").read_text())
     assert stored["run"]["num_steps"] == 300
@@ -87,6 +106,7 @@ def test_fields_that_change_no_result_may_differ(tmp_path):
     second = CONFIG | {"log": {"wandb": "disabled"}, "checkpoint": {"keep": 3}}
     with RunFolder(tmp_path) as folder:
         folder.adopt_config(first)
+        begin(tmp_path)
         folder.adopt_config(second)
     stored = tomllib.loads((tmp_path / "config.toml").read_text())
     assert stored["log"] == {"wandb": "disabled"}
