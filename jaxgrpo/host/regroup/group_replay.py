@@ -19,13 +19,12 @@ _Entry = tuple[float, int, Group]
 class GroupReplay:
     """Replaces groups of equal rewards by groups of earlier steps that had something.
 
-        score_i = sum_g |A_ig| std_i
+        score = sum_i |A_i| std r = sum_i |r_i - mean r|        over a group's rows i
 
     Each dead group is replaced by a group stored in an earlier step, drawn with
-    probability score / sum of scores, without replacement as long as there are enough.
-    Dead groups without a replacement stay. Then the live groups of the step are stored:
-    while there is room, and after that in place of the stored group of the lowest
-    score, if theirs is higher.
+    probability score / sum of scores, none twice in a step. Dead groups without a
+    replacement stay. Then the live groups of the step are stored: while there is room,
+    and after that in place of the stored group of the lowest score, if theirs is higher.
 
     Scores are taken anew in each step, under its weights of the rewards. A stored group
     whose rewards now are all the same is not drawn, and is the first to make room; it
@@ -45,7 +44,8 @@ class GroupReplay:
       Differs from it: groups are tested one by one (its code tests the whole batch),
       ties and an empty buffer do no harm, groups have a largest age, scores follow the
       weights of the rewards, and a step's own groups, which the batch has already, are
-      stored after the drawing, not before it.
+      stored after the drawing, not before it; where fewer are stored than are dead, it
+      draws some twice; it stores advantages, which are computed anew here.
     """
 
     name = "group_replay"
