@@ -24,7 +24,8 @@ class GroupReplay:
     Each dead group is replaced by a group stored in an earlier step, drawn with
     probability score / sum of scores, none twice in a step. Dead groups without a
     replacement stay. Then the live groups of the step are stored: while there is room,
-    and after that in place of the stored group of the lowest score, if theirs is higher.
+    and after that in place of the stored group of the lowest score, if theirs is
+    higher.
 
     Scores are taken anew in each step, under its weights of the rewards. A stored group
     whose rewards now are all the same is not drawn, and is the first to make room; it
