@@ -445,7 +445,13 @@ def test_ruff_study_is_checked_on_hidden_tests_that_were_not_trained_on(
     environment: dict[str, str], tmp_path: Path, session_cache: Path
 ):
     mbpp(tmp_path)
-    rows = [MBPP_PLUS, MBPP_PLUS | {"task_id": "Mbpp/601"}]
+    # By its number the first takes tuples, which its solution insists on.
+    of_lists = (
+        "\ndef similar_elements(first, second):\n"
+        "    return tuple(set(first) & set(second))\n"
+    )
+    other = {"task_id": "Mbpp/601", "canonical_solution": of_lists}
+    rows = [MBPP_PLUS, MBPP_PLUS | other]
     write_lines(tmp_path / "MbppPlus.jsonl", rows)
     cache = f"data.cache_dir={session_cache}"
     jaxgrpo(
