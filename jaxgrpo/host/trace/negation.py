@@ -1,6 +1,7 @@
 """Branches whose test is the negation of the reference's, with the other way round."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from jaxgrpo.host.trace.equality import folded
 from jaxgrpo.host.trace.matching import Activation
@@ -29,9 +30,10 @@ def negated_branches(
     """
     are_negated: dict[int, bool] = {}
     for ours, theirs in pairs:
-        expected: dict[int, tuple[bool, object]] = {}
-        for index, outcome, following in _taken(reference, theirs):
-            expected.setdefault(index, (outcome, following))
+        expected = {
+            index: (outcome, following)
+            for index, outcome, following in _taken(reference, theirs)
+        }
         for index, outcome, following in _taken(candidate, ours):
             if index in are_negated or matched.get(index) not in expected:
                 continue
@@ -41,16 +43,18 @@ def negated_branches(
 
 
 def _taken(trace: Trace, activation: Activation) -> Iterator[tuple[int, bool, object]]:
-    """Branches with their outcome and what is done next, in an execution."""
+    """Branches in an execution: their first outcome, and what is done next."""
     events = [trace.events[step] for step in activation.events]
+    seen: set[int] = set()
     for place, event in enumerate(events):
-        if event.kind != "branch" or event.branch is None:
+        index = event.statement.index
+        if event.kind != "branch" or event.branch is None or index in seen:
             continue
-        following = next(
-            (one for one in events[place + 1 :] if one.kind not in EMPTY_KINDS), None
-        )
+        seen.add(index)
+        after = islice(events, place + 1, None)
+        following = next((one for one in after if one.kind not in EMPTY_KINDS), None)
         effect: object = None
         if following is not None:
             values = sorted(folded(text) for _, text in following.values)
             effect = following.statement.shape, following.branch, values
-        yield event.statement.index, event.branch, effect
+        yield index, event.branch, effect

@@ -129,11 +129,14 @@ def parted_rounds(
     if not (candidate.loops or reference.loops):
         return differences, left_out, other_left_out
     counted = _counted(candidate) | _counted(reference)
+    runs, other_runs = runs_of(candidate, left_out), runs_of(reference, other_left_out)
     # What is outside comes first in the source.
     for index in sorted(matched):
-        all_ours = runs_of(candidate, left_out).get(index, [])
-        all_theirs = runs_of(reference, other_left_out).get(matched[index], [])
-        for ours, theirs in zip(all_ours, all_theirs, strict=False):
+        has_left_out = False
+        pairs = zip(
+            runs.get(index, []), other_runs.get(matched[index], []), strict=False
+        )
+        for ours, theirs in pairs:
             parting = _parting(candidate, reference, ours, theirs)
             if parting is None:
                 continue
@@ -141,8 +144,12 @@ def parted_rounds(
             if not _agree(*states, counted):
                 differences.append(parting)
                 continue
+            has_left_out = True
             left_out |= _rounds_after(candidate, ours, len(theirs.headers))
             other_left_out |= _rounds_after(reference, theirs, len(ours.headers))
+        if has_left_out:
+            runs = runs_of(candidate, left_out)
+            other_runs = runs_of(reference, other_left_out)
     return differences, left_out, other_left_out
 
 

@@ -95,19 +95,24 @@ def mutants(problem: Problem, most: int, generator: random.Random) -> list[Mutan
     return list({mutant.source: mutant for mutant in found}.values())
 
 
+class _Writing(ast.NodeTransformer):
+    has_changed = False
+
+
+def _written_anew(source: str, writing: _Writing) -> str | None:
+    tree = ast.fix_missing_locations(writing.visit(ast.parse(source)))
+    return ast.unparse(tree) if writing.has_changed else None
+
+
 def over_indices(source: str) -> str | None:
     """The program with loops over indices, `xs[x_i]` for `x`; None where it has none.
 
     Only `for x in xs` and the uses of `x` inside are written anew.
     """
-    writing = _OverIndices()
-    tree = ast.fix_missing_locations(writing.visit(ast.parse(source)))
-    return ast.unparse(tree) if writing.has_changed else None
+    return _written_anew(source, _OverIndices())
 
 
-class _OverIndices(ast.NodeTransformer):
-    has_changed = False
-
+class _OverIndices(_Writing):
     def visit_For(self, node: ast.For) -> ast.For:
         self.generic_visit(node)
         match node:
@@ -146,14 +151,10 @@ def _sets(node: ast.AST, name: str) -> bool:
 
 def with_exchanged_branches(source: str) -> str | None:
     """The program with `if not C: B else: A` for `if C: A else: B`; None as above."""
-    writing = _Exchanged()
-    tree = ast.fix_missing_locations(writing.visit(ast.parse(source)))
-    return ast.unparse(tree) if writing.has_changed else None
+    return _written_anew(source, _Exchanged())
 
 
-class _Exchanged(ast.NodeTransformer):
-    has_changed = False
-
+class _Exchanged(_Writing):
     def visit_If(self, node: ast.If) -> ast.If:
         self.generic_visit(node)
         is_chain = any(
